@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafka_zk.cli.cluster.strategies import CHANGES, compare
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import json_option
 from kafka_zk.cli.terminal.output import note, print_json, print_rows, say
@@ -19,27 +20,38 @@ if TYPE_CHECKING:
 @click.command("replay", short_help="Play a scenario of the simulator: outages, step by step, and what prevents them.")
 @click.argument("scenario", required=False, metavar="[SCENARIO]")
 @click.option("--write", is_flag=True, help="Write the trace into the file; review the difference before you keep it.")
-@click.option("--phrases", is_flag=True, help="Show what a scenario can say.")
+@click.option("--phrases", is_flag=True, help="List the phrases that a scenario can use.")
+@click.option(
+    "--strategies",
+    "change",
+    type=click.Choice(CHANGES),
+    help="Compare the assignment strategies of groups: a member joins, leaves, dies, or joins beside a slow one.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every event, including routine ones.")
 @json_option
-def command(scenario: str | None, write: bool, phrases: bool, verbose: bool, as_json: bool) -> None:
+def command(scenario: str | None, write: bool, phrases: bool, change: str | None, verbose: bool, as_json: bool) -> None:
     """Play a scenario: real brokers, producers and groups, on a simulated clock, network, disk and ZooKeeper.
 
-    SCENARIO is a file or the name of a built-in scenario; without it the built-in ones are listed. Most are famous
-    outages, played twice: with the old rule that caused the outage, and with kafka-zk's rule. A minute of the cluster's
-    time takes a second or two, and every run is the same.
+    SCENARIO is a file or the name of a built-in scenario; without SCENARIO, the built-in ones are listed. Most are
+    famous outages, played twice: with the old rule that caused the outage, and with kafka-zk's rule. A minute of the
+    cluster's time takes a second or two, and every run is the same.
 
     \b
     kafka-zk replay
     kafka-zk replay zombie-controller
     kafka-zk replay --phrases
     kafka-zk replay --write my-outage.txt
+    kafka-zk replay --strategies slow
 
     A line begins with the time in seconds. "> " is an action of the scenario, "!! " a violation that the judges found,
     "ok: " an expectation that held. SAFEGUARD marks what prevented harm. The exit code is 1 if an expectation failed,
     or if the trace differs from the one in the file, and 2 if the scenario is invalid.
     """
-    if phrases:
+    if change is not None:
+        if scenario is not None or write or phrases or verbose:
+            raise click.UsageError("--strategies can be combined only with --json")
+        compare(change, as_json)
+    elif phrases:
         _show_phrases(as_json)
     elif scenario is None:
         _list(as_json)
@@ -116,7 +128,7 @@ class _TextLines:
             for what in dict.fromkeys(replayed.safeguards[play]):
                 say(f"  Safeguard: {what}")
         for line in replayed.failed:
-            note(f"line {line.number}, {PLAYS[line.play]}, is not so: {line.text}")
+            note(f"line {line.number}, {PLAYS[line.play]}: this expectation does not hold: {line.text}")
         if difference:
             note("The trace differs from the one in the file:")
             for each in difference:

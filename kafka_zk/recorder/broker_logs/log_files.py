@@ -1,4 +1,4 @@
-"""Reads the logs of brokers in a folder, and merges what they tell by time.
+"""Reads the logs of brokers in a folder, and merges their events by time.
 
 A broker's folder has ``server.log``, ``controller.log`` and ``state-change.log``, each with older parts that were
 renamed (``server.log.2026-11-30-00``, ``server.log.1``, with ``.gz`` if compressed). The parts of one log are read one
@@ -7,6 +7,7 @@ after the other, so one file of each log is open at a time. Lines without a patt
 
 import gzip
 import heapq
+import re
 import zlib
 from collections.abc import Iterator
 from datetime import tzinfo
@@ -14,14 +15,17 @@ from pathlib import Path
 from typing import IO, cast
 
 from kafka_zk.recorder.broker_logs.log_line import parse
-from kafka_zk.recorder.broker_logs.patterns import CANDIDATE, event_of
+from kafka_zk.recorder.broker_logs.patterns import CANDIDATE, REPEATED, Source, event_of
 from kafka_zk.recorder.timeline.outage_events import BrokerLogged
 
 NAMES = ("server.log", "controller.log", "state-change.log")
 MOST_LINE_BYTES = 16 * 1024
 """The rest of a longer line is skipped."""
+_EXCEPTION = re.compile(rb"(?:[\w$]+\.)*[\w$]*(?:Exception|Error)\b")
+_REPEAT_MS = 60_000
+"""A lasting problem is reported again after this time."""
 _HEAD_LINES = 1_000
-"""Lines in which the first part's time and broker are searched."""
+"""Number of lines at the log's beginning that are searched for its time and its broker."""
 
 
 class BrokerLogs:
@@ -29,7 +33,7 @@ class BrokerLogs:
 
     Args:
         folder: one broker's logs, or a folder with a folder for each broker.
-        zone: of the times in the logs; None: this machine's.
+        zone: the time zone of the logs; None: this machine's.
     Raises: OSError if the folder cannot be listed.
     """
 
@@ -37,7 +41,7 @@ class BrokerLogs:
         self._zone = zone
         self._logs: dict[tuple[Path, str], list[Path]] = {}
         self.problems: list[str] = []
-        """A sentence for each file that could not be read to its end, as far as the logs were read."""
+        """A sentence for each file read so far that could not be read to its end."""
         for file in sorted(folder.rglob("*.log*")):
             name = next((name for name in NAMES if file.name == name or file.name.startswith(f"{name}.")), None)
             if name is not None and file.is_file():
@@ -48,7 +52,7 @@ class BrokerLogs:
         return sum(map(len, self._logs.values()))
 
     def events(self) -> Iterator[BrokerLogged]:
-        """What the lines tell, by time."""
+        """The events in the logs, by time."""
         parts = [self._log(folder, files) for (folder, _), files in sorted(self._logs.items())]
         return heapq.merge(*parts, key=lambda event: event.time_ms)
 
@@ -61,9 +65,10 @@ class BrokerLogs:
                 yield event
 
     def _head(self, file: Path) -> tuple[int, str]:
-        """The time of the file's first line, and the broker of the first line that tells it, "" if none does."""
+        """The time of the file's first line, and the broker of the first line that names a broker, "" if no line
+        does."""
         first_ms = 0
-        for number, text in self._lines(file):
+        for number, text, _ in self._lines(file):
             line = parse(text, self._zone)
             if line is not None:
                 first_ms = first_ms or line.time_ms
@@ -74,24 +79,39 @@ class BrokerLogs:
         return first_ms, ""
 
     def _part(self, file: Path, name: str, broker: str) -> Iterator[BrokerLogged]:
-        for number, text in self._lines(file, candidates=True):
+        told_ms: dict[tuple[str, str], int] = {}
+        for number, text, below in self._lines(file, candidates=True):
             line = parse(text, self._zone)
-            event = None if line is None else event_of(line, broker, name, number, text)
-            if event is not None:
-                broker = event.actor
-                yield event
+            event = None if line is None else event_of(line, broker, Source(name, number, text, below))
+            if event is None:
+                continue
+            broker = event.actor
+            about = event.kind, event.subject
+            if event.kind in REPEATED and event.time_ms - told_ms.get(about, -_REPEAT_MS) < _REPEAT_MS:
+                continue
+            told_ms[about] = event.time_ms
+            yield event
 
-    def _lines(self, file: Path, *, candidates: bool = False) -> Iterator[tuple[int, str]]:
-        """The lines with their numbers. ``candidates``: only those that a pattern may match."""
+    def _lines(self, file: Path, *, candidates: bool = False) -> Iterator[tuple[int, str, str]]:
+        """The lines with their numbers, and the line below each if that begins an exception, else "". ``candidates``:
+        only those that a pattern may match."""
         try:
             with _opened(file) as opened:
+                before: tuple[int, bytes] | None = None
                 for number, data in _bounded(opened):
-                    if not candidates or CANDIDATE.search(data):
-                        yield number, data.decode(errors="replace").rstrip("\r\n")
+                    if before is not None:
+                        yield before[0], _text(before[1]), _text(data) if _EXCEPTION.match(data) else ""
+                    before = (number, data) if not candidates or CANDIDATE.search(data) else None
+                if before is not None:
+                    yield before[0], _text(before[1]), ""
         except (OSError, EOFError, zlib.error) as error:
             problem = f"{file} cannot be read to its end: {error}"
             if problem not in self.problems:
                 self.problems.append(problem)
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace").rstrip("\r\n")
 
 
 def _opened(file: Path) -> IO[bytes]:

@@ -1,7 +1,8 @@
-"""What lines of a broker's logs tell: one table of messages of Apache Kafka 1.0 to 3.9. Pure.
+"""The lines of a broker's logs that report events: one table of messages of Apache Kafka 1.0 to 3.9. Pure.
 
 Each row has a kind, the words that every such line contains, the pattern of the whole message, and the fact in a few
-words. ``subject`` in a pattern is the partition, group or folder. Other lines tell nothing here.
+words. ``subject`` in a pattern is the partition, group, folder or server. Other lines are ignored. For some kinds, the
+exception below the line is the cause.
 
 Source: KafkaServer.scala, LogManager.scala, ReplicaManager.scala, ReplicaFetcherThread.scala, UnifiedLog.scala,
 Partition.scala, KafkaController.scala, GroupCoordinator.scala, ZooKeeperClient.scala@2.8 and 3.9,
@@ -16,6 +17,10 @@ from kafka_zk.recorder.broker_logs.log_line import LogLine
 from kafka_zk.recorder.timeline.outage_events import BrokerLogged
 
 MOST_LINE_CHARACTERS = 500
+FAILED, ZOOKEEPER_LOST, WRITE_REFUSED = "broker failed", "ZooKeeper lost", "records refused"
+REPEATED = (ZOOKEEPER_LOST, WRITE_REFUSED)
+"""Kinds that a broker logs again and again while the problem lasts."""
+_WITH_CAUSE = (FAILED, *REPEATED)
 _SERVERS = ("kafka.server.KafkaServer", "kafka.server.BrokerServer", "kafka.server.KafkaRaftServer")
 _NO_REASON = (None, "not provided")
 
@@ -23,7 +28,7 @@ _Say = Callable[[re.Match[str], LogLine], str | None]
 
 
 class _Row(NamedTuple):
-    """``said``: None from it if the line tells nothing."""
+    """``said``: returns None if the line reports no event."""
 
     kind: str
     words: str
@@ -32,13 +37,13 @@ class _Row(NamedTuple):
 
 
 def _row(kind: str, words: str, pattern: str, said: str | _Say) -> _Row:
-    """``said`` as text has names of the pattern's groups in braces."""
+    """``said``: a function, or a string with names of the pattern's groups in braces."""
     told = said if callable(said) else lambda match, line: said.format(**match.groupdict())
     return _Row(kind, words, re.compile(pattern), told)
 
 
 def _of_server(said: str) -> _Say:
-    """Several classes say that they have started or stopped."""
+    """Says ``said`` only for a line of a server's own class, because other classes log the same message."""
     return lambda match, line: said if line.logger in _SERVERS else None
 
 
@@ -106,8 +111,11 @@ _OF_BROKERS = (
     _row("broker started", "started", r"started", _of_server("has started")),
     _row("broker stopping", "shutting down", r"shutting down", _of_server("shuts down")),
     _row("broker stopped", "shut down completed", r"shut down completed", _of_server("has shut down")),
-    _row("broker failed", "Fatal error during", r"Fatal error during \S+ (?P<what>startup|shutdown).*",
+    _row(FAILED, "Fatal error during", r"Fatal error during \S+ (?P<what>startup|shutdown).*",
          "has failed at its {what}"),
+    _row(ZOOKEEPER_LOST, "losing socket connection",
+         r"Session 0x\w+ for (?:sever|server) (?P<subject>\S+), .*losing socket connection.*",
+         "has lost its connection to ZooKeeper at {subject}"),
     _row("unclean stop", "Proceeding to do an unclean shutdown", r"Proceeding to do an unclean shutdown .*",
          "stops without controlled shutdown, which has failed: its leaders have not moved"),
     _row("unclean start", "no clean shutdown file was found",
@@ -149,6 +157,8 @@ _OF_CONTROLLERS = (
          "cannot elect a leader of {subject}"),
 )  # fmt: skip
 _OF_REPLICAS = (
+    _row(WRITE_REFUSED, "Error processing append operation",
+         r"Error processing append operation on partition (?P<subject>\S+)", "refuses records for {subject}"),
     _row("isr changed", "ing ISR from",
          r"(?P<verb>Shrinking|Expanding) ISR from (?P<before>[\d,]*) to (?P<isr>[\d,]*)(?P<rest>.*)", _isr_changes),
     _row("isr changed", "ISR updated to", r"ISR updated to \[?(?P<isr>[\d,]*)(?P<rest>.*)", _isr_updated),
@@ -196,19 +206,32 @@ CANDIDATE = re.compile("|".join(sorted({re.escape(row.words) for row in _ROWS}))
 """Matches each line that a row may match, and few others."""
 
 
-def event_of(line: LogLine, broker: str, file: str, line_number: int, text: str) -> BrokerLogged | None:
-    """The event that a line tells; None for other lines.
+class Source(NamedTuple):
+    """Where a line is, the line itself, and the line below it if that begins an exception, else ""."""
 
-    Args:
-        broker: the actor if the line's prefix does not tell.
-        text: the line itself.
-    """
+    file: str
+    line_number: int
+    text: str
+    exception: str = ""
+
+
+def event_of(line: LogLine, broker: str, source: Source) -> BrokerLogged | None:
+    """The event that a line reports; None for other lines. ``broker``: the actor if the line's prefix does not name a
+    broker."""
     for row in _ROWS:
         match = row.pattern.fullmatch(line.message) if row.words in line.message else None
         said = None if match is None else row.said(match, line)
         if match is not None and said is not None:
             actor = broker if line.broker_id is None else f"broker-{line.broker_id}"
             subject = match.groupdict().get("subject") or _subject(line)
-            where = file, line_number, text[:MOST_LINE_CHARACTERS]
+            if row.kind in _WITH_CAUSE and source.exception:
+                said = f"{said}: {_cause(source.exception)}"
+            where = source.file, source.line_number, source.text[:MOST_LINE_CHARACTERS]
             return BrokerLogged(line.time_ms, actor, row.kind, 0, row.kind, subject, said, *where)
     return None
+
+
+def _cause(exception: str) -> str:
+    """The exception's message without the class, or else the class without its package."""
+    name, _, message = exception.partition(": ")
+    return (message or name.rpartition(".")[2])[:MOST_LINE_CHARACTERS]

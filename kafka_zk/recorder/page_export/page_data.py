@@ -1,18 +1,19 @@
-"""What an exported page contains of a recording: the answers of ``RecordingApi`` to whatever the page asks.
+"""The data of an exported page: the responses of ``RecordingApi`` to every query of the page.
 
 What depends on a moment is computed here and becomes patches: the cluster, the znodes, ZooKeeper's health. What depends
 on an interval that the reader chooses (entries, lanes, samples) is cut from rows in the page, by ``exported.js``. Lanes
 and their folds are those of the whole recording.
 
-    recording, lesson, questions, episodes   answers, as they are
+    recording, lesson, questions, episodes   the responses, unchanged
+    strategies                               the response, unchanged
     plays                                    {subject, seq, from_ms and to_ms of an episode: its steps in slow motion}
     first                                    number of the first entry
-    entries, details                         for each entry, its line and what is shown when it is chosen
-    explanations                             of each kind of entry
+    entries, details                         for each entry, its line, and the details that are shown when it is chosen
+    explanations                             the explanation of each kind of entry
     wholes                                   for each entry, the last one of its transaction
     at                                       [time_ms, the last entry until then]
-    states, trees                            [number of an entry, patch]
-    health                                   [time_ms, patch]
+    states, trees, records                   [number of an entry, patch]
+    health, batches                          [time_ms, patch]
     single, groups                           spans of processes; groups of lanes, each with its spans
     samples                                  {series: [[time_ms, value], …]}
     summed, asking                           the series to draw, and constants of the questions to brokers
@@ -40,12 +41,15 @@ from kafka_zk.recorder.web.api import (
 )
 from kafka_zk.recorder.web.cluster_view import is_listed, series_of
 from kafka_zk.recorder.web.lanes import is_folded, silences, with_outages
+from kafka_zk.recorder.web.record_plays import sampled_records
+from kafka_zk.recorder.web.strategies import strategies
 from kafka_zk.recorder.web.summary import summary
 from kafka_zk.recorder.web.zookeeper_view import MOST_SERVERS, NUMBERS, zookeeper_document
 
 MOST_SAMPLES = 100_000
 _EVER_MS = 1 << 62
 _TOPICS = "/brokers/topics/"
+_OFFSETS = ("end ", "committed ")
 SHORTER = "show a part of it with kafka-zk web, choose 'save recording' there, and export that file"
 """What to do with a recording that is too long."""
 
@@ -79,7 +83,7 @@ class _PageData:
         _check(last - first + 1, MOST_ENTRIES, "entries")
         self._entries = recording.entries.numbered(first, last, MOST_ENTRIES)
         self._wholes = [recording.entries.whole(each.seq) for each in self._entries]
-        self._steps = len(self._entries) + 2 * len(set(self._wholes))  # lines; states and trees, which take longest
+        self._steps = len(self._entries) + 3 * len(set(self._wholes))  # a step per line, and three per view
         times = sorted({each.time_ms for each in self._entries})
         self._interval = {"from_ms": str(times[0]), "to_ms": str(times[-1])}
         self._times = times
@@ -95,6 +99,7 @@ class _PageData:
             "lesson": lesson,
             "questions": [self._api.question({"step": str(number)}) for number in range(len(lesson["steps"]))],
             "episodes": episodes,
+            "strategies": strategies(),
             "plays": dict(map(self._play, episodes["episodes"])),
             "first": self._recording.entries.first,
             **self._entry_rows(),
@@ -102,6 +107,8 @@ class _PageData:
             "at": [[time_ms, self._api.at({"time_ms": str(time_ms)})["seq"]] for time_ms in self._times],
             "states": list(patches(self._each_whole(self._state))),
             "trees": list(patches(self._each_whole(self._tree))),
+            "records": list(patches(self._each_whole(self._records))),
+            "batches": list(patches(self._batches(samples))),
             "health": list(patches(self._healths(lanes["single"], samples))),
             **lanes,
             "samples": samples,
@@ -155,8 +162,22 @@ class _PageData:
         rows: list[Document] = told["znodes"]
         return rows
 
+    def _records(self, seq: int) -> list[Document]:
+        plays: list[Document] = self._api.records({"seq": str(seq)})["plays"]
+        return plays
+
+    def _batches(self, samples: Document) -> Iterator[tuple[int, list[Document]]]:
+        """The batches at each time at which one of their offsets may have changed."""
+        times = {time_ms for name, points in samples.items() if name.startswith(_OFFSETS) for time_ms, _ in points}
+        cluster_seq, cluster = -1, Document()
+        for time_ms in sorted({*times, *(self._times if times else ())}):
+            seq = self._recording.entries.whole(self._api.at({"time_ms": str(time_ms)})["seq"])
+            if seq != cluster_seq:
+                cluster_seq, cluster = seq, self._api.state({"seq": str(seq)})["cluster"]
+            yield time_ms, sampled_records(self._recording, cluster, seq, time_ms, "")
+
     def _healths(self, single: Sequence[Span], samples: Document) -> Iterator[tuple[int, Document]]:
-        """At each time at which it may change; a span without a successor ends after its last millisecond."""
+        """The health at each time at which it may change. A span without a successor ends after its last ms."""
         values: dict[int, dict[str, int]] = {0: {}}
         for name, points in samples.items():
             for time_ms, value in points if name.startswith(NUMBERS) else ():

@@ -19,12 +19,13 @@ _GROUP_STEPS = "'RebalancePrepared', 'AssignmentCompleted'"
 _SET_WATCHES = "'WatchArmed', 'WatchSeen'"
 _WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
 _FENCED = "'CommitRefused', 'ControllerIgnored'"
+_OF_RECORDS = "'ReplicaSeen', 'RecordAcknowledged', 'RecordRead'"
 _SESSION_CHANGES = f"'{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _FROM_ZOOKEEPER = f"{SQL_CHANGES}, {_SESSION_CHANGES}"
 _MOST_OUT_OF_ORDER = 500
-"""Number of entries that may be recorded after later ones."""
+"""Maximum number of later entries that may be recorded before an entry."""
 _MOST_WATCHES = 100_000
-"""Watches are searched in this number of latest entries."""
+"""Number of latest entries that are searched for watches."""
 SCHEMA = """
 create table if not exists entries (
     seq integer primary key, time_ms integer, actor text, kind text, path text, zxid integer, session integer,
@@ -37,6 +38,7 @@ create index if not exists by_operator on entries (time_ms) where kind = 'Operat
 create index if not exists by_fenced on entries (time_ms) where kind in ('CommitRefused', 'ControllerIgnored');
 create index if not exists by_clients_seen on entries (actor, seq) where kind = 'ClientsSeen';
 create index if not exists by_denial on entries (seq) where kind = 'Denied';
+create index if not exists by_record on entries (seq) where kind in ('ReplicaSeen', 'RecordAcknowledged', 'RecordRead');
 create index if not exists by_change on entries (seq) where kind in ('created', 'changed', 'deleted');
 create index if not exists by_session_change on entries (seq) where kind in ('session began', 'session ended');
 create index if not exists by_path on entries (path, seq) where path != '';
@@ -96,7 +98,7 @@ class Entries:
         self.count = seq
 
     def set_likely_cause(self, seq: int, cause: int) -> None:
-        """The cause became known later."""
+        """Set a cause that became known after the entry was recorded."""
         self._database.execute("update entries set cause = ?, certain = 0 where seq = ?", (cause, seq))
 
     def forget_until(self, last: int) -> None:
@@ -113,7 +115,7 @@ class Entries:
         return self._entries("where cause = ? order by seq limit ?", seq, limit)
 
     def whole(self, seq: int) -> int:
-        """The last entry of the transaction of ``seq``: the states between a transaction's entries never existed."""
+        """The last entry of the transaction of ``seq``: no state between a transaction's entries ever existed."""
         entry = self.entry(seq)
         if entry is None or not entry.zxid:
             return seq
@@ -121,7 +123,7 @@ class Entries:
         return self.count if other is None else int(other[0]) - 1
 
     def last_zxid(self) -> int:
-        """The zxid of the latest transaction; 0 without one."""
+        """The zxid of the latest transaction; 0 if there is no transaction."""
         found = self._row(
             f"select zxid from entries where kind in ({_FROM_ZOOKEEPER}) and zxid > 0 order by seq desc limit 1"
         )
@@ -165,7 +167,7 @@ class Entries:
         return self._entries("where time_ms between ? and ? order by time_ms, seq limit ?", from_ms, to_ms, limit)
 
     def seq_at(self, time_ms: int) -> int:
-        """The last entry at or before ``time_ms``; 0 without one."""
+        """The last entry at or before ``time_ms``; 0 if there is no such entry."""
         (seq,) = self._row(
             "select coalesce(max(seq), 0) from "
             "(select seq from entries where time_ms <= ? order by time_ms desc limit ?)",
@@ -174,7 +176,7 @@ class Entries:
         return int(seq)
 
     def first_from(self, time_ms: int) -> int:
-        """The first entry from this time on; 0 without one."""
+        """The first entry from this time on; 0 if there is no such entry."""
         found = self._row("select seq from entries where time_ms >= ? order by time_ms, seq limit 1", time_ms)
         return 0 if found is None else int(found[0])
 
@@ -183,7 +185,7 @@ class Entries:
         return int(count)
 
     def density(self, from_ms: int, to_ms: int, width_ms: int) -> list[Bucket]:
-        """Entries by actor and interval, if there are more than can be drawn."""
+        """Numbers of entries by actor and interval, for more entries than can be drawn one by one."""
         rows = self._database.execute(
             "select actor, ((time_ms - ?) / ?) * ? + ?, count(*) from entries where time_ms between ? and ? "
             "group by 1, 2 order by 2",
@@ -216,6 +218,12 @@ class Entries:
 
     def denials(self, seq: int, limit: int) -> list[Entry]:
         return self._entries("where kind = 'Denied' and seq <= ? order by seq desc limit ?", seq, limit)
+
+    def of_records(self, first: int, last: int, limit: int) -> list[Entry]:
+        """The latest events of single records among these entries, in order."""
+        return self._entries(
+            f"where kind in ({_OF_RECORDS}) and seq between ? and ? order by seq desc limit ?", first, last, limit
+        )[::-1]
 
     def _latest(self, condition: str, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
         return self._entries(

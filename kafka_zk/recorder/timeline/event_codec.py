@@ -20,7 +20,7 @@ from kafka_zk.broker.replica import events as replica_events
 from kafka_zk.broker.security import events as security_events
 from kafka_zk.broker.transaction import events as transaction_events
 from kafka_zk.rebalance import events as group_events
-from kafka_zk.recorder.timeline import cluster_events, outage_events
+from kafka_zk.recorder.timeline import cluster_events, outage_events, record_events
 from kafka_zk.recorder.timeline import events as seen_events
 from kafka_zk.recorder.zookeeper_health import events as health_events
 from kafka_zk.registry.client import events as registry_events
@@ -28,7 +28,7 @@ from kafka_zk.registry.client import events as registry_events
 _MODULES = (
     registry_events, group_events, controller_events, replica_events, coordinator_events, transaction_events,
     seen_events, cluster_events, process_events, security_events,
-    health_events, outage_events,
+    health_events, outage_events, record_events,
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """The sentence for each event, whose subject is the event's actor: one table. Pure.
 
-The terminal, the page and the simulator share these sentences. They omit different ones, and name members differently.
+The terminal, the page and the simulator share these sentences. Each omits other sentences, and names members in its own
+way.
 """
 
 import enum
@@ -21,6 +22,7 @@ from kafka_zk.rebalance import events as group
 from kafka_zk.recorder.timeline import cluster_events as cluster
 from kafka_zk.recorder.timeline import events as seen
 from kafka_zk.recorder.timeline import outage_events as outage
+from kafka_zk.recorder.timeline import record_events as record
 from kafka_zk.recorder.timeline import zookeeper_sentences as zookeeper
 from kafka_zk.recorder.timeline.names import Names, counted, listed, listed_offsets
 from kafka_zk.recorder.zookeeper_health import events as health
@@ -109,7 +111,7 @@ _SESSION = {
 
 
 def _health_mark(event: health.ServerStateChanged | health.EnsembleStateChanged) -> Mark | None:
-    """What is well at first is no news."""
+    """A good first state is only a detail."""
     if zookeeper.is_bad(event):
         return Mark.WARNING
     return None if event.previous else Mark.DETAIL
@@ -258,6 +260,16 @@ def _transaction_changed(event: TransactionChanged, names: Names) -> Sentence | 
         return None
     item = f"{event.transactional_id} (producer {event.producer_id}, epoch {event.producer_epoch})"
     return Sentence(text, (item,), None if event.state in _RARE_IN_TRANSACTIONS else Mark.DETAIL)
+
+
+# --- records ---
+
+
+def _replica_seen(event: record.ReplicaSeen, names: Names) -> Sentence:
+    if not event.is_there:
+        return _detail("has no log of {}", str(event.partition))
+    known = "" if event.high_watermark == record.UNKNOWN else f", high watermark {event.high_watermark}"
+    return _detail(f"its log of {{}} has {' '.join(event.values) or 'nothing'}{known}", str(event.partition))
 
 
 # --- clients ---
@@ -442,7 +454,7 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
     _row(controller.RequestFailed, _request_failed),
     _row(replica.RoleChanged, _role_changed),
     _row(replica.IsrChanged, lambda e, names: _detail(
-        "counts the high watermark over the new ISR of {}", f"{e.partition} (ISR {_ids(e.isr)})")),
+        "computes the high watermark from the new ISR of {}", f"{e.partition} (ISR {_ids(e.isr)})")),
     _row(replica.ReplicaStopped, _replica_stopped),
     _row(replica.ReplicasOffline, lambda e, names:
         Sentence("lost a log directory, with {}", tuple(map(str, e.partitions)))),
@@ -459,4 +471,8 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
     _row(outage.BrokerLogged, _broker_logged),
     _row(Denied, _denied),
     _row(ClientsSeen, _clients_seen),
+    _row(record.ReplicaSeen, _replica_seen),
+    _row(record.RecordAcknowledged, lambda e, names:
+        _detail(f"gets the acknowledgement of {e.value}: {{}}", f"{e.partition} offset {e.offset}")),
+    _row(record.RecordRead, lambda e, names: _detail(f"reads {e.value}: {{}}", f"{e.partition} offset {e.offset}")),
 ])  # fmt: skip

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, ConfigResource
@@ -27,7 +27,9 @@ from tests.peers.processes import ServerProcess, free_port, wait_until
 _TIMEOUT_S = 120
 _SESSION_MS = "4000"
 _PAUSE_S = 3.0
-"""Between two acts, so that a reader can tell their effects apart."""
+"""The time between two acts, so that a reader can distinguish their effects."""
+_STALL_S = 8.0
+"""Twice the session timeout."""
 _OVERRIDES = {
     "zookeeper.session.timeout.ms": _SESSION_MS, "inter.broker.protocol.version": "3.9",
     "offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "2", "replica.lag.time.max.ms": "4000",
@@ -37,11 +39,17 @@ _LOGS = ("server.log", "controller.log", "state-change.log")
 
 
 class _Broker:
-    def __init__(self, folder: Path, broker_id: int, zookeeper: str) -> None:
+    """``dirs``: its log.dirs."""
+
+    def __init__(
+        self, folder: Path, broker_id: int, zookeeper: str, overrides: Mapping[str, str], dir_count: int
+    ) -> None:
         self.folder, self.port = folder / f"broker-{broker_id}", free_port()
-        data = self.folder / "data"
-        data.mkdir(parents=True)
-        properties = apache_kafka.server_properties(broker_id, self.port, data, zookeeper, _OVERRIDES)
+        self.dirs = [self.folder / f"data-{number}" for number in range(dir_count)]
+        for each in self.dirs:
+            each.mkdir(parents=True)
+        more = {**_OVERRIDES, **overrides, "log.dirs": ",".join(map(str, self.dirs))}
+        properties = apache_kafka.server_properties(broker_id, self.port, self.folder, zookeeper, more)
         path = apache_kafka.write_properties(self.folder / "server.properties", properties)
         self._command = [part.replace("broker-log4j", "three-logs-log4j") for part in small_kafka(path)]
         self.process: ServerProcess | None = None
@@ -56,16 +64,39 @@ class _Broker:
         if self.process is not None:
             self.process.kill()
 
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.stop()
+
+    def send(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        os.killpg(self.process.pid, number)
+
 
 class _Pair:
-    """A ZooKeeper and the brokers 1, the controller, and 2, with the topic ``orders``."""
+    """A ZooKeeper and the brokers 1, the controller, and 2, with the topic ``orders``.
 
-    def __init__(self, folder: Path, cleanup: contextlib.ExitStack, partition_count: int) -> None:
+    Args:
+        overrides: of both brokers.
+        dir_count: the number of log directories of each broker.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        cleanup: contextlib.ExitStack,
+        partition_count: int,
+        overrides: Mapping[str, str] | None = None,
+        dir_count: int = 1,
+        chroot: str = "/kafka",
+    ) -> None:
         self._data = folder / "zookeeper" / "data"
-        zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
-        cleanup.callback(zookeeper.kill)
-        self.address = f"{zookeeper.connect_string}/kafka"
-        self.one, self.two = (_Broker(folder, number, self.address) for number in (1, 2))
+        self.zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
+        cleanup.callback(lambda: self.zookeeper.kill())
+        self.address = f"{self.zookeeper.connect_string}{chroot}"
+        self.one, self.two = (
+            _Broker(folder, number, self.address, overrides or {}, dir_count) for number in (1, 2)
+        )  # fmt: skip
         for count, broker in enumerate((self.one, self.two), 1):
             cleanup.callback(broker.kill)
             broker.start()
@@ -92,6 +123,12 @@ class _Pair:
             path = "/brokers/topics/orders/partitions/0/state"
             wait_until(lambda: text in client.get(path)[0], _TIMEOUT_S, f"{path} with {text!r}")
         time.sleep(_PAUSE_S)
+
+    def empty_zookeeper(self) -> None:
+        """Kill ZooKeeper, and start it at the same address without its data."""
+        self.zookeeper.kill()
+        shutil.rmtree(self._data)
+        self.zookeeper = apache_kafka.restart_zookeeper(self.zookeeper)
 
     def copy_logs(self, to: Path) -> None:
         for broker in (self.one, self.two):
@@ -121,27 +158,26 @@ def broker_killed(folder: Path, to: Path) -> None:
         pair.one.start()
         pair.wait_for_state(b'"isr":[2,1]')
         time.sleep(_PAUSE_S)
-        assert pair.one.process is not None
-        pair.one.process.stop()
+        pair.one.stop()
         time.sleep(_PAUSE_S)
         pair.copy_logs(to)
 
 
 def controller_paused(folder: Path, to: Path) -> None:
-    """The controller stands still for longer than its session, as in a long collection of garbage, and goes on."""
+    """The controller is paused for longer than its session, as in a long garbage collection, and resumes."""
     with contextlib.ExitStack() as cleanup:
         pair = _Pair(folder, cleanup, 3)
-        assert pair.one.process is not None
-        os.killpg(pair.one.process.pid, signal.SIGSTOP)
+        pair.one.send(signal.SIGSTOP)
         pair.wait_for(1, is_there=False)
-        os.killpg(pair.one.process.pid, signal.SIGCONT)
+        pair.one.send(signal.SIGCONT)
         pair.wait_for_state(b'"isr":[2,1]')
         time.sleep(_PAUSE_S)
         pair.copy_logs(to)
 
 
 def unclean_election(folder: Path, to: Path) -> None:
-    """The ISR shrinks to one broker, which is lost; the other one has no right to lead until it is given it."""
+    """The ISR shrinks to one broker, which is lost; the other one must not lead until an unclean election is allowed.
+    """
     with contextlib.ExitStack() as cleanup:
         pair = _Pair(folder, cleanup, 1)
         pair.two.kill()
@@ -192,9 +228,75 @@ def migration(folder: Path, to: Path) -> None:
         _copy_log(folder / "zookeeper" / "data", to / "zookeeper")
 
 
+def zookeeper_stalled(folder: Path, to: Path) -> None:
+    """ZooKeeper is paused, as on a disk that hangs. During the pause, broker 2 is killed, and its partitions wait."""
+    with contextlib.ExitStack() as cleanup:
+        pair = _Pair(folder, cleanup, 3)
+        os.killpg(pair.zookeeper.process.pid, signal.SIGSTOP)
+        pair.two.kill()
+        time.sleep(_STALL_S)
+        os.killpg(pair.zookeeper.process.pid, signal.SIGCONT)
+        pair.wait_for(2, is_there=False)
+        pair.wait_for(1, is_there=True)
+        pair.two.start()
+        pair.wait_for_state(b'"isr":[1,2]')
+        pair.copy_logs(to)
+
+
+def slow_follower(folder: Path, to: Path) -> None:
+    """A broker is paused repeatedly, each time for less than its session timeout, but longer than a follower may
+    lag."""
+    overrides = {"zookeeper.session.timeout.ms": "20000", "replica.lag.time.max.ms": "2000"}
+    with contextlib.ExitStack() as cleanup:
+        pair = _Pair(folder, cleanup, 1, overrides)
+        for _ in range(2):
+            pair.two.send(signal.SIGSTOP)
+            _produce(pair.one.port, 10)
+            pair.wait_for_state(b'"isr":[1]')
+            pair.two.send(signal.SIGCONT)
+            pair.wait_for_state(b'"isr":[1,2]')
+        pair.copy_logs(to)
+
+
+def disk_failed(folder: Path, to: Path) -> None:
+    """One of broker 1's two log directories is gone."""
+    with contextlib.ExitStack() as cleanup:
+        pair = _Pair(folder, cleanup, 3, dir_count=2)
+        shutil.rmtree(next(each for each in pair.one.dirs if (each / "orders-0").exists()))
+        pair.wait_for_state(b'"leader":2')
+        pair.copy_logs(to)
+
+
+def too_few_replicas(folder: Path, to: Path) -> None:
+    """With ``min.insync.replicas=2`` and one of two replicas lost, nothing can be written, though there is a leader."""
+    with contextlib.ExitStack() as cleanup:
+        pair = _Pair(folder, cleanup, 1, {"min.insync.replicas": "2"})
+        pair.two.kill()
+        pair.wait_for(2, is_there=False)
+        pair.wait_for_state(b'"isr":[1]')
+        _produce(pair.one.port, 1, "-X", "message.timeout.ms=3000", is_refused=True)
+        pair.two.start()
+        pair.wait_for_state(b'"isr":[1,2]')
+        pair.copy_logs(to)
+
+
+def zookeeper_emptied(folder: Path, to: Path) -> None:
+    """ZooKeeper comes back without its data, as from ephemeral storage; then a broker is restarted."""
+    with contextlib.ExitStack() as cleanup:
+        pair = _Pair(folder, cleanup, 1, chroot="")
+        pair.empty_zookeeper()
+        time.sleep(_STALL_S)  # it refuses unknown sessions forever
+        pair.two.kill()
+        pair.two.start()
+        process = pair.two.process
+        wait_until(lambda: process is not None and not process.running, _TIMEOUT_S, "the end of broker 2")
+        pair.copy_logs(to)
+
+
 RECORDED: dict[str, Callable[[Path, Path], None]] = {
     "broker-killed": broker_killed, "controller-paused": controller_paused, "unclean-election": unclean_election,
-    "migration": migration,
+    "migration": migration, "zookeeper-stalled": zookeeper_stalled, "slow-follower": slow_follower,
+    "disk-failed": disk_failed, "too-few-replicas": too_few_replicas, "zookeeper-emptied": zookeeper_emptied,
 }  # fmt: skip
 
 
@@ -206,13 +308,14 @@ def _member(folder: Path, number: int, port: int) -> ServerProcess:
     return ServerProcess("kcat", command, folder / f"member-{number}.out")
 
 
-def _produce(port: int, count: int) -> None:
-    command = ["kcat", "-q", "-b", f"127.0.0.1:{port}", "-P", "-t", "orders", "-p", "0"]
-    subprocess.run(command, input=b"".join(b"record %d\n" % number for number in range(count)), check=True, timeout=60)
+def _produce(port: int, count: int, *options: str, is_refused: bool = False) -> None:
+    command = ["kcat", "-q", "-b", f"127.0.0.1:{port}", "-P", "-t", "orders", "-p", "0", *options]
+    records = b"".join(b"record %d\n" % number for number in range(count))
+    assert bool(subprocess.run(command, input=records, check=False, timeout=60).returncode) == is_refused
 
 
 def _says(files: tuple[Path, ...], text: str, after: str = "") -> bool:
-    """One of the files has ``text`` after the first ``after``."""
+    """True if one of the files has ``text`` after the first ``after``."""
     told = (file.read_text(errors="replace") for file in files if file.exists())
     return any(after in each and text in each[each.index(after) :] for each in told)
 

@@ -1,6 +1,7 @@
-"""``kafka-zk outage`` on the logs of a real outage, and on folders that are not what they should be."""
+"""``kafka-zk outage`` on the logs of a real outage, and on invalid folders."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def test_both_logs_are_told_by_time_in_their_zone(capsys: pytest.CaptureFixture[
 
 
 def test_the_zone_moves_the_brokers_times_only(capsys: pytest.CaptureFixture[str]) -> None:
-    """In another zone the times that are shown of the brokers' lines are the same, those of ZooKeeper's are not."""
+    """With another zone, the displayed times of the brokers' lines stay, and those of ZooKeeper's lines change."""
     assert outage(*ZOOKEEPER, *BROKERS, "--log-time-zone", "Asia/Tokyo") == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("2026-11-30 09:21:33.570  znodes") for line in lines)
@@ -77,7 +78,7 @@ def test_clusters_that_share_a_zookeeper_are_chosen_by_chroot(
 
 
 def test_numbers_that_cannot_be_are_read_without_a_bug(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ids of thousands of digits, and a time that no calendar has."""
+    """The log has ids of thousands of digits, and a time beyond the range of ``datetime``."""
     digits = "1" * 5_000
     paths = (
         f"/brokers/ids/{digits}",
@@ -95,6 +96,23 @@ def test_numbers_that_cannot_be_are_read_without_a_bug(tmp_path: Path, capsys: p
     assert recording.entries.count == 3
     assert RecordingApi(recording).state({})["cluster"]["topics"] == []
     assert to_ask(recording).in_zookeeper == {}
+
+
+DOCUMENT = Path(__file__).parents[4] / "docs" / "explanation" / "outages.md"
+_KINDS_OF_OUTAGES = 10
+
+
+def test_the_documented_lines_are_those_of_the_recordings(capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in sorted(DATA.iterdir()):
+        logs = ("--broker-logs", str(folder)) if any(folder.glob("broker-*")) else ()
+        assert outage("--zookeeper-log", str(folder / "zookeeper"), *logs, "--log-time-zone", "UTC") == 0
+    told = re.sub(r"(?m)^\S+ (\S{8})\.\d{3}", r"\1", capsys.readouterr().out)
+    sections = DOCUMENT.read_text().split("\n## ")[1:]
+    documented = [re.findall(r"(?m)^\d\d:\d\d:\d\d  .*", section) for section in sections]
+    assert len(documented) == _KINDS_OF_OUTAGES and all(documented)
+    for line in (line for lines in documented for line in lines):
+        pattern = ".*".join(map(re.escape, line.split("…")))
+        assert re.search(f"(?m)^{pattern}", told), line
 
 
 @pytest.mark.parametrize(

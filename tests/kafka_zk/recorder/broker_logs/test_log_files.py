@@ -1,4 +1,4 @@
-"""Folders of logs: real ones, and with renamed, compressed, torn and endless files."""
+"""Folders of logs: real ones, and ones with renamed, compressed, torn and endless files."""
 
 import gzip
 from datetime import UTC
@@ -48,6 +48,19 @@ def test_the_broker_of_a_line_is_that_of_its_file_or_folder(tmp_path: Path) -> N
         (tmp_path / name).mkdir()
         (tmp_path / name / "server.log").write_text(cut + more)
     assert [actor for actor, _ in _said(tmp_path)] == ["broker-5", "b"]
+
+
+def test_trouble_that_lasts_is_told_once_a_minute_with_its_cause(tmp_path: Path) -> None:
+    message = "Error processing append operation on partition"
+    cause = "a.NotEnoughReplicasException: too few\n\tat a.B\n"
+    lines = [
+        f"[2026-11-30 00:{minute}:00,000] ERROR [ReplicaManager broker=1] {message} {name}\n{cause}"
+        for minute, name in (("01", "t-0"), ("01", "t-0"), ("01", "t-1"), ("02", "t-0"))
+    ]
+    (tmp_path / "server.log").write_text("".join(lines))
+    assert [said for _, said in _said(tmp_path)] == [
+        f"refuses records for {name}: too few" for name in ("t-0", "t-1", "t-0")
+    ]  # fmt: skip
 
 
 def test_endless_lines_and_bytes_that_are_not_text_are_passed_over(tmp_path: Path) -> None:

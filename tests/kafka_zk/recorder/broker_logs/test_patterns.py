@@ -1,24 +1,47 @@
-"""What lines of brokers tell; the texts are those of Apache Kafka 2.8 and 3.9."""
+"""The events in lines of brokers; the messages are those of Apache Kafka 2.8 and 3.9."""
 
 from datetime import UTC
 
 import pytest
 
 from kafka_zk.recorder.broker_logs.log_line import parse
-from kafka_zk.recorder.broker_logs.patterns import CANDIDATE, MOST_LINE_CHARACTERS, event_of
+from kafka_zk.recorder.broker_logs.patterns import CANDIDATE, MOST_LINE_CHARACTERS, Source, event_of
 from kafka_zk.recorder.timeline.event_codec import decode, encode
 from kafka_zk.recorder.timeline.outage_events import BrokerLogged
 
 SERVER, GROUP = "kafka.server.KafkaServer", "kafka.coordinator.group.GroupCoordinator"
 
 
-def told(message: str, logger: str = "a.B") -> BrokerLogged | None:
+def told(message: str, logger: str = "a.B", exception: str = "") -> BrokerLogged | None:
     line = f"[2026-11-30 00:21:48,029] INFO {message} ({logger})"
     parsed = parse(line, UTC)
     assert parsed is not None
-    event = event_of(parsed, "broker-9", "server.log", 7, line)
+    event = event_of(parsed, "broker-9", Source("server.log", 7, line, exception))
     assert event is None or CANDIDATE.search(line.encode()), "the reader would skip the line"
     return event
+
+
+@pytest.mark.parametrize(
+    ("message", "exception", "said"),
+    [
+        ("[KafkaServer id=1] Fatal error during KafkaServer startup. Prepare to shutdown",
+         "java.lang.RuntimeException: Invalid cluster.id in: /data/meta.properties. Expected a, but read b",
+         "has failed at its startup: Invalid cluster.id in: /data/meta.properties. Expected a, but read b"),
+        ("[ReplicaManager broker=1] Error processing append operation on partition t-0",
+         "org.apache.kafka.common.errors.NotEnoughReplicasException: The size of the ISR is insufficient",
+         "refuses records for t-0: The size of the ISR is insufficient"),
+        ("Session 0x10000 for server zk/10.0.0.9:2181, Closing socket connection. Attempting reconnect except it is a "
+         "SessionExpiredException.", "java.net.ConnectException: Connection refused",
+         "has lost its connection to ZooKeeper at zk/10.0.0.9:2181: Connection refused"),
+        ("Session 0x10000 for server zk/10.0.0.9:2181, unexpected error, closing socket connection and attempting "
+         "reconnect", "a.b.EndOfStreamException", "has lost its connection to ZooKeeper at zk/10.0.0.9:2181: "
+         "EndOfStreamException"),
+        ("[Controller id=1] Resigned", "a.NotForThisException: x", "is not the controller any more"),
+    ],
+)  # fmt: skip
+def test_an_exception_below_a_line_is_its_cause(message: str, exception: str, said: str) -> None:
+    event = told(message, SERVER, exception)
+    assert event is not None and event.said == said
 
 
 @pytest.mark.parametrize(

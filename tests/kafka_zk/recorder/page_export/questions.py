@@ -1,4 +1,4 @@
-"""What the page may ask at random moments of a recording, and what it is answered."""
+"""Requests of the page at random moments of a recording, and their responses."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from kafka_zk.recorder.web.api import BadRequest, RecordingApi
 
 
 def questions(recording: Recording, count: int, seed: int) -> list[list[Any]]:
-    """``count`` moments, each with [question, values, answer]; the answer is JSON, or an error's text."""
+    """``count`` moments, each with [question, values, answer]; the answer is JSON, or an error message."""
     return [asked for number in range(count) for asked in _at_a_moment(recording, Random(f"{seed} {number}"))]
 
 
@@ -24,7 +24,7 @@ def _at_a_moment(recording: Recording, random: Random) -> Iterator[list[Any]]:
     znodes = sorted(recording.znodes.after(recording.entries.count).znodes)
     topics = [path.rpartition("/")[2] for path in znodes if path.rpartition("/")[0] == "/brokers/topics"]
     interval = {"from_ms": str(since), "to_ms": str(until)}
-    whole = {"from_ms": str(first_ms), "to_ms": str(last_ms)}  # an exported page folds the lanes of all of it
+    whole = {"from_ms": str(first_ms), "to_ms": str(last_ms)}  # an exported page folds the lanes of the whole recording
     moment = {"seq": seq, "time_ms": str(at)}
     episode = random.choice(api.episodes(whole)["episodes"])
     played = {name: str(episode[name]) for name in ("subject", "seq", "from_ms", "to_ms")}
@@ -32,6 +32,7 @@ def _at_a_moment(recording: Recording, random: Random) -> Iterator[list[Any]]:
         ("state", {**moment, "open": "\n".join(each for each in topics if random.random() < 0.3)}),
         ("tree", {"seq": seq, "path": "", "name": random.choice(("", "broker", "/t"))}),
         ("znode", {"seq": seq, "path": random.choice(znodes)}), ("health", moment), ("at", moment),
+        ("records", moment),
         ("play", played), ("step", {"seq": seq, "by": random.choice(("1", "-1"))}), ("entry", {"seq": seq}),
         ("entries", interval), ("samples", interval), ("spans", {**whole, "open": lanes[0], "close": lanes[1]}),
     ):  # fmt: skip
