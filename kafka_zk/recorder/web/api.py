@@ -10,6 +10,7 @@ from kafka_zk.recorder.recording.entries import CHANGES, Bucket, Entry
 from kafka_zk.recorder.recording.export import export
 from kafka_zk.recorder.recording.holds import OF_ZOOKEEPER
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.web import verdicts
 from kafka_zk.recorder.web.client_view import clients_document
 from kafka_zk.recorder.web.cluster_view import cluster_document, series_of
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
@@ -20,6 +21,7 @@ from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question, st
 from kafka_zk.recorder.web.narration import line, title
 from kafka_zk.recorder.web.plays import episode_play, fenced_play
 from kafka_zk.recorder.web.reasons import reason
+from kafka_zk.recorder.web.record_plays import record_plays, sampled_records
 from kafka_zk.recorder.web.turns import SAMPLED, TURNS
 from kafka_zk.recorder.web.zookeeper_episodes import zookeeper_episodes
 from kafka_zk.recorder.web.zookeeper_view import MOST_SERVERS, NUMBERS, zookeeper_document
@@ -29,25 +31,25 @@ MOST_SPANS = 20_000
 MOST_ZNODES = 3_000
 MOST_LINKS = 60
 MOST_LIKELY = 2
-"""A chain of causes ends before its next likely link: each makes all later ones less likely."""
+"""Limit of likely links in a chain of causes: each makes all later ones less likely."""
 MOST_MOVES = 5_000
 MOST_EPISODES = 100
 LONGEST_COUNTED_MS = 600_000
 MOST_DATA = 20_000
-"""Characters of a znode's data that are sent."""
+"""Maximum number of characters of a znode's data that are sent."""
 BUCKETS = 400
 ASSIGNED = "AssignmentCompleted"
 MOST_LANE_GROUPS = 300
 MOST_CHANGES = 10
 MOST_SERIES = 2_000
 MOST_ROWS = 300
-"""Partitions of a group that are shown with offsets."""
+"""Maximum number of a group's partitions that are shown with offsets."""
 SAMPLING_PAUSE_MS = 5_000
 """After a longer pause, earlier samples say nothing about the present."""
 MOST_SUMS = 100
 MOST_POINTS = 300
 INTERVAL_S = 1.0
-"""Between two rounds of questions to brokers, as in ``sampler``."""
+"""Time between two rounds of questions to brokers, as in ``sampler``."""
 _SESSION_IDS = ("session", "session_id")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
@@ -70,7 +72,8 @@ class RecordingApi:
         """The cluster after entry ``seq`` and the rest of its transaction.
 
         ``measured``: the values of its shown partitions at ``time_ms`` (default: the entry's time), none of which is
-        older than ``age_ms`` (None: brokers were not asked then).
+        older than ``age_ms`` (None: brokers were not asked then). ``batches``: records between two samples, of
+        partitions with ``name`` in their name.
         """
         seq = self._recording.entries.whole(self._seq(query))
         document = cluster_document(self._recording.znodes.after(seq).znodes, _several(query, "open"))
@@ -79,7 +82,11 @@ class RecordingApi:
         cluster = {**document, "coordinated": self._coordinated(seq), "clients": clients}
         at = self._recording.entries.entry(seq)
         time_ms = _number(query, "time_ms") if "time_ms" in query else at.time_ms if at is not None else 0
-        return {"seq": seq, "cluster": cluster, **self._measured(cluster, time_ms)}
+        measured = self._measured(cluster, time_ms)
+        is_asked = measured["age_ms"] is not None
+        name = query.get("name", "")
+        batches = sampled_records(self._recording, cluster, seq, time_ms, name) if is_asked else []
+        return {"seq": seq, "cluster": cluster, **measured, "batches": batches}
 
     def _measured(self, cluster: Document, time_ms: int) -> Document:
         samples = self._recording.samples
@@ -218,9 +225,15 @@ class RecordingApi:
         return {"zookeeper": zookeeper_document(servers, measured)}
 
     def lesson(self, query: Query) -> Document:
-        """The recording's lesson; empty without one."""
+        """The recording's lesson; empty if it has no lesson."""
         lesson = self._lesson()
         return {**lesson._asdict(), "steps": [step_document(each) for each in lesson.steps]}
+
+    def records(self, query: Query) -> Document:
+        """What became of single records, after entry ``seq``; the list ``plays`` is empty if no process reports
+        records."""
+        seq = self._recording.entries.whole(self._seq(query))
+        return {"seq": seq, "plays": record_plays(self._recording, self._lesson().steps, self._verdicts(), seq)}
 
     def question(self, query: Query) -> Document:
         """Ask about the effect of ``step``; the document contains the answer."""
@@ -241,6 +254,12 @@ class RecordingApi:
             return decode(self._recording.notes().get(KEY, '{"title": "", "said": "", "steps": []}'))
         except (ValueError, KeyError, TypeError):
             raise BadRequest("the lesson in this recording cannot be read") from None
+
+    def _verdicts(self) -> dict[str, verdicts.Verdict]:
+        try:
+            return verdicts.decode(self._recording.notes().get(verdicts.KEY, "[]"))
+        except (ValueError, KeyError, TypeError):
+            raise BadRequest("the judges' verdicts in this recording cannot be read") from None
 
     def _priced(self, episode: Episode) -> Document:
         document = {**episode._asdict(), "seq": self._recording.entries.first_from(episode.from_ms)}

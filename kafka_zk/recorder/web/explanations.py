@@ -72,6 +72,15 @@ _BY_EVENT = {
     "WatchSeen": ("kafka_zk/recorder/web/watch_table.py", f"{_ZOOKEEPER}/watch/WatchManager.java: dumpWatches"),
     "WatchGone": ("kafka_zk/recorder/web/watch_table.py", f"{_ZOOKEEPER}/watch/WatchManager.java: dumpWatches"),
     "OperatorActed": ("kafka_zk/cli/cluster/cluster_actions.py", ""),
+    "ReplicaSeen": ("kafka_zk/storage/log/log.py", "core/src/main/scala/kafka/log/UnifiedLog.scala"),
+    "RecordAcknowledged": (
+        "kafka_zk/clients/producer/producer.py",
+        "clients/src/main/java/org/apache/kafka/clients/producer/internals/Sender.java",
+    ),
+    "RecordRead": (
+        "kafka_zk/clients/consumer/zookeeper_consumer.py",
+        "core/src/main/scala/kafka/consumer/ConsumerIterator.scala (until 1.1)",
+    ),
 }  # fmt: skip
 _OF_ZOOKEEPER = {
     "created": Explanation(
@@ -88,13 +97,13 @@ _OF_ZOOKEEPER = {
         f"{_ZOOKEEPER}/DataTree.java: deleteNode",
     ),
     "session began": Explanation(
-        "A client opened a session; its ephemeral znodes live as long as that.",
+        "A client opened a session; its ephemeral znodes last as long as the session.",
         "registry/client/session.py",
         f"{_ZOOKEEPER}/SessionTrackerImpl.java",
     ),
     "session ended": Explanation(
         "The session is over: its client closed it, or was silent for the session's timeout. All its ephemeral "
-        "znodes go in this one transaction.",
+        "znodes are deleted in this one transaction.",
         "registry/client/session.py",
         f"{_ZOOKEEPER}/DataTree.java: killSession",
     ),

@@ -1,7 +1,8 @@
 """A lesson in a recording: its steps, and the questions about them. Pure.
 
-The recording contains the steps. A lesson asks its own questions. Where it has none, as in a scenario, a question
-concerns something that a step changes: the controller, a partition's leader, or a partition's owner in a group.
+The recording contains the steps. A lesson asks its own questions. Where it has no question, as in a scenario, a
+question concerns something that a step changes: the controller, a partition's leader, or a partition's owner in a
+group.
 """
 
 import json
@@ -40,7 +41,8 @@ class Step(NamedTuple):
 
     ``play``: the part of the lesson, such as a chapter. ``kind``: command, note, told, held, failed or violation.
     ``question``: asked before the effects are shown.
-    ``happened``: its effects, in sentences. ``picture``: lines that must not be wrapped.
+    ``happened``: its effects, in sentences. ``picture``: lines that must not be wrapped. ``number``: the scenario's
+    line, which is the same in both runs; 0 if there is no line.
     """
 
     play: str
@@ -51,6 +53,7 @@ class Step(NamedTuple):
     happened: tuple[str, ...]
     picture: tuple[str, ...] = ()
     question: Question | None = None
+    number: int = 0
 
 
 class Lesson(NamedTuple):

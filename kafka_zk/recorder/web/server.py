@@ -28,6 +28,7 @@ from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.shared_file import pack
 from kafka_zk.recorder.web.api import BadRequest, Query, RecordingApi
 from kafka_zk.recorder.web.explanations import code
+from kafka_zk.recorder.web.strategies import strategies
 
 LOOPBACK = "127.0.0.1"
 TOKEN_HEADER = "x-kafka-zk-token"
@@ -46,8 +47,8 @@ _HEADERS = {
 }
 
 Break = Callable[[Document], Document]
-"""Runs a command (a document with an ``action``) on a thread and returns the new state. Raises an exception whose text
-gives the reason for a refusal.
+"""Runs a command (a document with an ``action``) on a thread and returns the new state. Raises an exception whose
+message gives the reason for a refusal.
 """
 
 _log = Logger()
@@ -79,7 +80,8 @@ class WebServer:
             ("recording", lambda query: describe()), ("state", api.state), ("tree", api.tree), ("at", api.at),
             ("entries", api.entries), ("entry", api.entry), ("spans", api.spans), ("step", api.step),
             ("episodes", api.episodes), ("play", api.play), ("znode", api.znode), ("samples", api.samples),
-            ("health", api.health), ("lesson", api.lesson), ("question", api.question),
+            ("health", api.health), ("lesson", api.lesson), ("question", api.question), ("records", api.records),
+            ("strategies", lambda query: strategies()),
         ):  # fmt: skip
             root.putChild(f"api-{name}".encode(), _Question(question))
         root.putChild(b"api-news", self._news)
@@ -98,7 +100,7 @@ class WebServer:
         return listening
 
     def publish(self) -> None:
-        """Send the summary to the browsers: there are new entries or a problem."""
+        """Send the summary to the browsers, because there are new entries or there is a problem."""
         self._news.tell()
 
 
@@ -183,7 +185,7 @@ class _Export(_Resource):
 
     def render_GET(self, request: Any) -> Any:
         sent = Deferred.fromCoroutine(self._send(request))
-        sent.addErrback(lambda failure: _log.failure("a recording was not sent", failure=failure))
+        sent.addErrback(lambda failure: _log.failure("a recording could not be sent", failure=failure))
         return NOT_DONE_YET
 
     async def _send(self, request: Any) -> None:
@@ -195,7 +197,7 @@ class _Export(_Resource):
             except BadRequest as error:
                 _finish(request, {"error": str(error)}, 400)
             except (OSError, sqlite3.Error) as error:
-                _finish(request, {"error": f"the stretch cannot be written: {error}"}, 507)
+                _finish(request, {"error": f"the recording cannot be saved: {error}"}, 507)
             else:
                 await _send_file(request, packed)
 
@@ -237,7 +239,9 @@ class _Break(_Resource):
 
     def render_POST(self, request: Any) -> Any:
         if not _is_same(_header(request, TOKEN_HEADER), self._token):
-            told = "the token is missing or wrong: open the address for breaking, which was printed apart"
+            told = (
+                "the token is missing or wrong: open the address for breaking the cluster, which was printed separately"
+            )
             return _answer(request, {"error": told}, 403)
         if self._break is None:
             return _answer(request, {"error": "only a kafka-zk up cluster can be broken from the page"}, 409)
@@ -249,7 +253,7 @@ class _Break(_Resource):
             lambda state: (state, 200), lambda failure: ({"error": failure.getErrorMessage()}, 409)
         )  # fmt: skip
         done.addCallback(lambda outcome: _finish(request, *outcome))
-        done.addErrback(lambda failure: _log.failure("a response was not sent", failure=failure))
+        done.addErrback(lambda failure: _log.failure("a response could not be sent", failure=failure))
         return NOT_DONE_YET
 
 

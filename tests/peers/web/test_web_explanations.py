@@ -1,4 +1,5 @@
-"""What the page says of Apache's code is there: each file it names is a class of their jars, with that method."""
+"""The page's references to Apache's code are right: each named file is a class of Kafka's or ZooKeeper's jars, with the
+named method."""
 
 import re
 from zipfile import ZipFile
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.peers
 
 NAMED = sorted({told.kafkas for kind in (*CHANGES, SESSION_BEGAN, SESSION_ENDED, *EVENT_TYPES)
                 if (told := explanation(kind)) is not None and told.kafkas})  # fmt: skip
+JARS = {"org/apache/zookeeper/": "zookeeper-[0-9]*.jar", "org/apache/kafka/clients/": "kafka-clients-[0-9]*.jar"}
 PLACE = re.compile(r"\S*/src/main/(?:scala|java)/(\S+)\.(?:scala|java)(?:: (\w+))?(?: \(until 1\.1\))?")
 
 
@@ -22,7 +24,7 @@ def test_it_is_there(named: str) -> None:
     found = PLACE.fullmatch(named)
     assert found is not None
     name, method = found.groups()
-    jar = "zookeeper-[0-9]*.jar" if name.startswith("org/apache/zookeeper") else "kafka_*.jar"
+    jar = next((jar for package, jar in JARS.items() if name.startswith(package)), "kafka_*.jar")
     version = jars.MAGIC_1_VERSION if "until" in named else jars.ORACLE_VERSION
     [file] = jars.jars(version).glob(jar)
     with ZipFile(file) as classes:

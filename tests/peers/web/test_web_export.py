@@ -1,4 +1,5 @@
-"""An exported page in a real Chromium, from a file and inside another page: no server, and the live page's answers."""
+"""An exported page in a real Chromium, from a file and inside another page: it needs no server, and shows the same as
+the live page."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -22,13 +23,13 @@ from tests.peers.web.web_browser import TIMEOUT_S, Page, until
 
 pytestmark = pytest.mark.peers
 
-MOMENTS, SEED = 20, 49  # test_page_data.py asks more, in Node
+MOMENTS, SEED = 20, 49  # test_page_data.py tests more of it, in Node
 BROKERS, TOPICS, PARTITIONS = VICTIM + 2, 3, 14
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cluster of which one broker has died, what the controller reported of that, and samples."""
+    """A recording of a cluster in which a broker died, with the controller's report of that, and samples."""
     file = tmp_path_factory.mktemp("export") / "outage.sqlite"
     recording = Recording(file)
     recording.add([], large_cluster(BROKERS, TOPICS, PARTITIONS))
@@ -48,7 +49,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(recorded: Path) -> Path:
-    """With the page, and another one that embeds it."""
+    """A folder with the page, and another one that embeds it."""
     exported = export_page(str(recorded), recorded.parent / "outage")
     (recorded.parent / "slides.html").write_text(f"<!doctype html><link rel='icon' href='data:,'>{exported.iframe}")
     return recorded.parent
@@ -87,7 +88,7 @@ _DIFFERENT = """
 
 
 def test_it_winds_back_and_names_causes_without_a_server(page: Page) -> None:
-    """A loaded resource or a blocked one would be in the browser's lists."""
+    """The browser lists every loaded and every blocked resource; there must be none."""
     assert page.count("#export:not([hidden])") == 0, "a page without a server saves no recording"
     until(lambda: f"broker {VICTIM} lost its session" in page.text("#happened"), "the episode")
     page.press("#happened [data-episode]", 0)
@@ -102,14 +103,31 @@ def test_it_winds_back_and_names_causes_without_a_server(page: Page) -> None:
     until(lambda: page.text("#moment") != moment and f"✗ {VICTIM}" not in page.text("#view svg"), "the time before")
     page.press("#view-tree")
     until(lambda: page.count(f"#view tr[data-path='/brokers/ids/{VICTIM}']"), "the znode that was there then")
-    page.driver.get(address)  # in an open page, it differs only after the #
+    page.driver.get(address)  # the addresses of an open page differ only after the #
     until(lambda: page.text("#moment") == moment, "the moment of the address")
     assert page.driver.execute_script("return performance.getEntriesByType('resource').map((each) => each.name)") == []
     assert page.errors() == []
 
 
+def test_strategies_are_shown_one_above_the_other(page: Page) -> None:
+    """The page shows the same change with each strategy, and a conclusion; the reader chooses both strategies."""
+    page.press("#view-strategies")
+    until(lambda: page.count("#view section.strategy") == 5, "all strategies")
+    page.press("[data-change=slow]")
+    until(lambda: "while ben" in page.text("[data-change][aria-pressed=true]"), "the other change")
+    assert page.text("#view .headline").startswith("A member that stays is silent for up to")
+    assert page.count("#view section.strategy svg .quiet") and page.count("#view section.strategy svg .busy") == 5
+    page.press("#view .choices input", 0)
+    until(lambda: page.count("#view section.strategy") == 4, "the others")
+    page.press("#view .choices input", 0)
+    page.press("#view-cluster")
+    until(lambda: page.count("#view [data-broker-box]") == BROKERS, "the cluster")
+    assert page.errors() == []
+
+
 def test_a_failover_is_played_slowly(page: Page) -> None:
-    """By mouse and keyboard, with its znodes; narrow, dark and without motion, too."""
+    """This works by mouse and keyboard, and shows the znodes; it also works on a narrow window, with dark colours, and
+    without motion."""
     page.press("#live ~ #previous")
     page.keys(Keys.ESCAPE)
     until(lambda: page.count("#happened:not([hidden])"), "the list")
@@ -155,7 +173,7 @@ _MILLISECONDS = """
 
 
 def test_it_works_inside_a_page_of_a_web_host(page: Page, folder: Path) -> None:
-    """Also where that page gives it no origin, and no storage."""
+    """The embedding page may give it no origin, and no storage."""
     handler = partial(_Quiet, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever)

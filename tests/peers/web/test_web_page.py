@@ -1,4 +1,4 @@
-"""The flight recorder's page in a real Chromium: what people see, and what happens when they press a button."""
+"""The flight recorder's page in a real Chromium: what users see, and the effect of each button."""
 
 import os
 import signal
@@ -23,13 +23,13 @@ from tests.peers import targets
 from tests.peers.groups.mixed_group import MixedGroup
 from tests.peers.jars import MAGIC_1_VERSION
 from tests.peers.web.slow_motion import check_slow_motion
-from tests.peers.web.web_browser import TIMEOUT_S, Page, UpCluster, cluster_with_page, page_of, until
+from tests.peers.web.web_browser import TIMEOUT_S, Page, UpCluster, cluster_with_page, page_of, until, until_lost
 
 pytestmark = pytest.mark.peers
 
 
 def kinds_exported(page: Page, folder: Path) -> dict[str, int]:
-    """How many entries of each kind the file has that the link for the shown time gives."""
+    """The number of entries of each kind in the file that the export link for the shown time returns."""
     with urlopen(str(page.driver.find_element(By.ID, "export").get_property("href")), timeout=TIMEOUT_S) as answer:
         (folder / "exported").write_bytes(answer.read())
     recording = open_shared_file(folder / "exported")
@@ -40,7 +40,7 @@ def kinds_exported(page: Page, folder: Path) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpCluster]:
-    """Of three brokers, with one topic."""
+    """A cluster of three brokers, with one topic."""
     with cluster_with_page(tmp_path_factory.mktemp("web") / "cluster") as up:
         with BlockingAdmin(bootstrap_servers=up.bootstrap) as admin:
             admin.create_topics([NewTopic("seen", assignment={0: [2, 0, 1]})])
@@ -49,7 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpCluster]:
 
 @pytest.fixture
 def open_page(cluster: UpCluster) -> Iterator[Callable[[], Page]]:
-    """Opens one more browser at the cluster's page."""
+    """Open another browser at the cluster's page."""
     with ExitStack() as closing:
 
         def opened() -> Page:
@@ -63,7 +63,7 @@ def open_page(cluster: UpCluster) -> Iterator[Callable[[], Page]]:
 def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(
     open_page: Callable[[], Page], tmp_path: Path
 ) -> None:
-    """Both browsers see it; the moment before shows the old leader; an event says why it came, and what it changed."""
+    """Both browsers show it. The moment before shows the old leader. An event gives its cause and its effects."""
     first, second = pages = [open_page(), open_page()]
     for page in pages:
         until(partial(lambda page: "broker 2 leads" in page.roles(), page), "the leader")
@@ -130,7 +130,7 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(
 
 
 def check_keys_and_steps(page: Page) -> None:
-    """W goes from the end of a session to its cause, E to the first effect; a step of the episode can be chosen."""
+    """W goes from the end of a session to its cause, E to its first effect; a step of the episode can be chosen."""
     page.keys("w")
     until(lambda: "kill broker 2" in page.text("#details h2").lower(), "the cause")
     page.keys("e")
@@ -152,7 +152,7 @@ def check_keys_and_steps(page: Page) -> None:
 
 
 def check_zookeepers_lane(page: Page) -> None:
-    """It shows every write to ZooKeeper, by any client, and ZooKeeper's own health, and nothing else."""
+    """ZooKeeper's lane shows every write to ZooKeeper, by any client, ZooKeeper's own health, and nothing else."""
     script = """
         const done = arguments[0], to = document.getElementById("slider");
         fetch(`api-entries?from_ms=${to.min}&to_ms=${to.max}&token=${new URLSearchParams(location.hash.slice(1)).get("token")}`).then((each) => each.json()).then(({ entries }) => {
@@ -169,7 +169,7 @@ def check_zookeepers_lane(page: Page) -> None:
 
 
 def test_zookeeper_is_stopped_and_nothing_is_said_to_be_well(cluster: UpCluster, open_page: Callable[[], Page]) -> None:
-    """Since when and which server: in the headline, list, table, lane and hearts; live and wound back."""
+    """Headline, list, table, lane and hearts say which server stopped, and when; live and after winding back."""
     page = open_page()
     until(lambda: page.count("#view [data-heart=heard]") == 3, "three hearts")
     before_ms = page.now_ms()
@@ -188,7 +188,7 @@ def test_zookeeper_is_stopped_and_nothing_is_said_to_be_well(cluster: UpCluster,
     until(lambda: "did not serve" in page.text("#happened [data-episode]"), "the outage's end")
     until(lambda: page.count("#view [data-heart=heard]") == 3, "hearts that beat again")
     page.press("[data-episode]", ["did not serve" in it for it in page.text("[data-episode]").split("\n")].index(True))
-    until(lambda: "ZooKeeper does not answer since" in page.text(".headline.wrong"), "the outage, wound back")
+    until(lambda: "ZooKeeper has not answered since" in page.text(".headline.wrong"), "the outage, wound back")
     assert page.count(f"#timeline [role=img][aria-label^='ZooKeeper {cluster.zookeeper}']") == 1
     page.wind_to(before_ms)
     until(lambda: page.count("#view [data-heart=heard]") == 3, "before it")
@@ -196,7 +196,7 @@ def test_zookeeper_is_stopped_and_nothing_is_said_to_be_well(cluster: UpCluster,
 
 
 def test_who_watches_what(open_page: Callable[[], Page]) -> None:
-    """Every broker watches who the controller is, and only the controller, which brokers there are."""
+    """Every broker watches the controller's znode; only the controller watches the list of brokers."""
     page = open_page()
     page.press("#view-tree")
     watched = "#view tr[data-path='{}'] td:last-child"
@@ -209,7 +209,7 @@ def test_who_watches_what(open_page: Callable[[], Page]) -> None:
 
 
 def test_members_and_a_producer_come_and_go_by_buttons(open_page: Callable[[], Page]) -> None:
-    """In groups of both kinds; one leaves, one crashes; each time the page says what to expect."""
+    """In groups of both kinds, one member leaves and one crashes; each time the page says what to expect."""
     page = open_page()
     until(lambda: "broker 2 in sync" in page.roles() or "broker 2 leads" in page.roles(), "all brokers")
     page.press("#break summary")
@@ -244,7 +244,7 @@ def test_members_and_a_producer_come_and_go_by_buttons(open_page: Callable[[], P
 
 
 def test_connections_are_cut_and_delayed_and_a_disk_is_full(open_page: Callable[[], Page]) -> None:
-    """The broker is not heard from, then it loses its session and returns; its state says what is wrong with it."""
+    """The broker sends no heartbeats, then it loses its session and returns; its state names the problem."""
     page = open_page()
     until(lambda: page.text("#view svg text").count("session lives") == 3, "three brokers")
     until(lambda: page.count("#view [data-heart=heard]") == 3, "their hearts")
@@ -252,7 +252,7 @@ def test_connections_are_cut_and_delayed_and_a_disk_is_full(open_page: Callable[
     page.press("#break summary")
     page.press("[data-broker='1']")
     page.press("[data-break=delay]")
-    until(lambda: "zookeeper 500 ms later" in page.text("#break .row"), "the delay")
+    until(lambda: "zookeeper delayed by 500 ms" in page.text("#break .row"), "the delay")
     page.press("[data-break=cut]")
     until(lambda: "cut from zookeeper" in page.text("#break .row"), "the cut")
     until(lambda: page.count("#view [data-heart=silent]") == 1, "its heart to fade")
@@ -280,13 +280,14 @@ def test_connections_are_cut_and_delayed_and_a_disk_is_full(open_page: Callable[
 
 
 def test_everybody_can_use_it(open_page: Callable[[], Page]) -> None:
-    """axe-core finds nothing in any view, dark or light; the keyboard alone comes everywhere, and one sees where."""
+    """axe-core finds nothing in any view, dark or light. The keyboard alone reaches everything; the focus is
+    visible."""
     page = open_page()
     until(lambda: "broker 2 leads" in page.roles() or "broker 2 in sync" in page.roles(), "the cluster")
     found: list[str] = []
     for scheme in ("light", "dark"):
         page.screen(1280, 760, scheme)
-        for view in ("#view-help", "#view-tree", "#view-cluster"):
+        for view in ("#view-help", "#view-strategies", "#view-tree", "#view-cluster"):
             page.press(view)
             until(partial(page.count, f"{view}[aria-pressed=true]"), view)
             found += [f"{scheme} {view} {each}" for each in page.violations()]
@@ -308,7 +309,7 @@ def test_everybody_can_use_it(open_page: Callable[[], Page]) -> None:
     page.driver.execute_script("document.querySelector('#break details').open = false")
     assert not found, "\n".join(found)
     page.press("#break summary")
-    page.wind(0.9)  # nothing is drawn while one walks
+    page.wind(0.9)  # nothing is drawn while the focus moves
     until(lambda: page.count("#live[aria-pressed=false]"), "a moment")
     walked = page.walk(150)
     assert [name for name in walked if not name or name.startswith("nothing shows")] == []
@@ -328,7 +329,7 @@ def test_everybody_can_use_it(open_page: Callable[[], Page]) -> None:
 
 
 def test_a_narrow_window_shows_one_column() -> None:
-    """The lesson first, then the cluster and the timeline, each as wide as the window."""
+    """The lesson comes first, then the cluster and the timeline, each as wide as the window."""
     rectangle = "const r = document.querySelector(arguments[0]).getBoundingClientRect(); return [r.top, r.width]"
     with page_of("web", "--port", "0", "zombie-controller") as lesson:
         lesson.screen(480, 800, "light")
@@ -340,7 +341,8 @@ def test_a_narrow_window_shows_one_column() -> None:
 
 
 def test_a_scenario_is_learnt_step_by_step() -> None:
-    """A question comes before the picture that answers it; back goes back; wrong answers are told the right one."""
+    """A question comes before the picture that answers it, and *back* returns to it. A wrong answer shows the right
+    one. Records turn red when they are lost."""
     with page_of("web", "--port", "0", "zombie-controller") as lesson:
         until(lambda: "begin" in lesson.text("#lesson-next"), "the first page")
         assert "controller" in lesson.text("#lesson p")
@@ -359,6 +361,12 @@ def test_a_scenario_is_learnt_step_by_step() -> None:
         assert "of 3 right" in lesson.text("#lesson")
         lesson.press("#lesson-back")
         until(lambda: f"Step {step - 1} of" in lesson.text("#lesson"), "the step before")
+        until_lost(lesson)
+        assert "a, b and c are lost" in lesson.text(".side.shown") and lesson.count(".side [data-square=passed]") == 3
+        for width, scheme in ((390, "light"), (1280, "dark")):
+            lesson.screen(width, 900, scheme)
+            assert lesson.violations() == []
+            assert lesson.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
         lesson.press("#view-tree")
         until(lambda: "topics" in lesson.text("#view table.tree"), "the znodes")
         lesson.press("[data-key='znode /brokers']")
@@ -369,7 +377,7 @@ def test_a_scenario_is_learnt_step_by_step() -> None:
 
 
 def test_the_first_chapter_of_the_lesson_from_start_to_end() -> None:
-    """Each member joins at the reader's pace; who owns what is asked first, and the cluster knows; back, and a skip."""
+    """Members join at the reader's pace; the lesson asks for the owners, and the cluster knows them; back, and skip."""
     with page_of("lesson", "--web", "0", "--chapter", "1", "--chapter", "2") as lesson:
         until(lambda: "begin" in lesson.text("#lesson-next"), "the first page")
         said: list[str] = []
@@ -408,7 +416,7 @@ def test_the_first_chapter_of_the_lesson_from_start_to_end() -> None:
 
 
 def check_place_and_clicks(lesson: Page, number: int) -> None:
-    """The second cluster has nothing of the first; a reload changes nothing; fast clicks skip nothing."""
+    """The second cluster shows nothing of the first one, a reload changes nothing, and fast clicks skip nothing."""
     until(lambda: lesson.count("#timeline [data-seq]"), "its events")
     assert "class" not in lesson.text("#view") + lesson.text("#timeline") + lesson.text("#happened")
     lesson.driver.refresh()
@@ -425,7 +433,7 @@ def check_place_and_clicks(lesson: Page, number: int) -> None:
 
 
 def _beyond(lesson: Page) -> int:
-    """How many events the timeline shows after the moment."""
+    """The number of events that the timeline shows after the moment."""
     script = """
         const at = document.querySelector("#timeline .now").getBoundingClientRect().left + 6;
         const marks = [...document.querySelectorAll("#timeline [data-seq]")];
@@ -435,7 +443,7 @@ def _beyond(lesson: Page) -> int:
 
 
 def _answer(lesson: Page) -> str:
-    """What the recording has as the answer to the open question."""
+    """The recording's answer to the open question."""
     ask = """
         const done = arguments[0], said = document.getElementById("lesson").textContent;
         const step = Number(/Step (\\d+)/.exec(said)[1]) - 1;
@@ -447,8 +455,8 @@ def _answer(lesson: Page) -> str:
 
 
 def test_a_cluster_of_apache_kafka_is_watched(peer_zookeeper: str, tmp_path: Path) -> None:
-    """With Scala consumers in ZooKeeper and a group of its coordinator: owners, watermarks, lag and throughput of both,
-    though none of them writes traces."""
+    """It has Scala consumers in ZooKeeper and a group of its coordinator. The page shows owners, watermarks, lag and
+    throughput of both, although none of them writes traces."""
     kafka = targets.start(targets.APACHE_KAFKA, peer_zookeeper, tmp_path / "kafka", chroot="watched")
     with ExitStack() as closing:
         closing.callback(kafka.stop)
@@ -482,7 +490,7 @@ def test_a_cluster_of_apache_kafka_is_watched(peer_zookeeper: str, tmp_path: Pat
 
 
 def _numbers(page: Page, tp: str) -> list[int]:
-    """High watermark, committed offset and lag of a partition, as far as they are shown."""
+    """The high watermark, committed offset and lag of a partition, as far as the page shows them."""
     script = """
         const rows = [...document.querySelectorAll("#view tr")];
         return rows.filter((row) => row.cells[0]?.textContent === arguments[0])

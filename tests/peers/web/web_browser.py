@@ -22,14 +22,14 @@ from tests.terminal import Terminal
 
 TIMEOUT_S = 120
 PAGE = re.compile(r"web page at (http://\S+)")
-BREAKING = re.compile(r"address\s+to\s+yourself:\s+(http://\S+&break=\S+)")
+BREAKING = re.compile(r"keep\s+it\s+to\s+yourself:\s+(http://\S+&break=\S+)")
 READY = re.compile(r"ready bootstrap=(\S+)")
 ZOOKEEPER = re.compile(r"zookeeper=(\S+)")
 ZOOKEEPER_PID = re.compile(r"zookeeper pid (\d+)")
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
-    """What it says once that is true. Raises: AssertionError."""
+    """Repeat ``condition`` until it is true; returns its value. Raises: AssertionError."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while not (found := condition()):
         assert time.monotonic() < deadline_s, f"waited in vain for {what}"
@@ -51,7 +51,7 @@ class Page:
         self.driver.get(url)
 
     def text(self, selector: str) -> str:
-        """Of all that match, at one moment: the page draws itself again and again."""
+        """The texts of all matching elements at one moment, because the page redraws itself constantly."""
         script = "return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent).join('\\n')"
         return str(self.driver.execute_script(script, selector))
 
@@ -59,13 +59,13 @@ class Page:
         return int(self.driver.execute_script("return document.querySelectorAll(arguments[0]).length", selector))
 
     def press(self, selector: str, which: int = 0) -> None:
-        """-1: the last one."""
+        """Press a button; -1 is the last one that matches."""
         script = "const found = [...document.querySelectorAll(arguments[0])].at(arguments[1]);"
         dispatch = "found.dispatchEvent(new MouseEvent('click', {bubbles: true}))"
         self.driver.execute_script(script + dispatch, selector, which)
 
     def screen(self, width: int, height: int, scheme: str) -> None:
-        """Be as large as that, in a "light" or "dark" scheme."""
+        """Set the window's size, and the "light" or "dark" scheme."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
@@ -75,12 +75,12 @@ class Page:
         self.show_time("0")
 
     def show_time(self, seconds: str) -> None:
-        """Without a click, so that the keyboard's focus stays where it is."""
+        """Show the last ``seconds`` (0: all), without a click, so that the keyboard's focus stays."""
         choose = "const s = document.getElementById('window'); s.value = arguments[0];"
         self.driver.execute_script(f"{choose} s.dispatchEvent(new Event('change'))", seconds)
 
     def wind(self, share: float) -> None:
-        """To a moment of the recording, from 0 to 1, by the slider."""
+        """Wind to a moment of the recording, from 0 to 1, with the slider."""
         self.driver.execute_script(
             "const s = document.getElementById('slider');"
             "s.value = Number(s.min) + arguments[0] * (Number(s.max) - Number(s.min));"
@@ -89,44 +89,44 @@ class Page:
         )
 
     def now_ms(self) -> int:
-        """The end of what is recorded, by the slider."""
+        """The end of the recording, according to the slider."""
         return int(self.driver.execute_script("return Number(document.getElementById('slider').max)"))
 
     def wind_to(self, time_ms: int) -> None:
-        """To that moment, by the slider."""
+        """Wind to this moment with the slider."""
         self.driver.execute_script(
             "const s = document.getElementById('slider'); s.value = arguments[0]; s.dispatchEvent(new Event('input'));",
             time_ms,
         )
 
     def saved_picture(self) -> str:
-        """What "save picture" saves."""
+        """The picture that "save picture" saves."""
         return str(self.driver.execute_async_script(_SAVED_PICTURE))
 
     def selection_kept(self, selector: str) -> list[str]:
-        """Select a text while the page asks for what it will draw: the selection, and what is left of it later."""
+        """Select a text while the page requests data to draw. Returns the selection, and what remains of it later."""
         return list(self.driver.execute_async_script(_SELECTED, selector))
 
     def roles(self) -> list[str]:
-        """What each replica of the partitions is, as the table says."""
+        """The role of each replica of the partitions, according to the table."""
         script = "return [...document.querySelectorAll('[data-role]')].map((each) => each.title)"
         return list(self.driver.execute_script(script))
 
     def type(self, selector: str, text: str) -> None:
-        """Instead of what stands in a field."""
+        """Replace the content of a field."""
         field = self.driver.find_element(By.CSS_SELECTOR, selector)
         field.clear()
         field.send_keys(text)
 
     def keys(self, *keys: str) -> None:
-        """Pressed one after the other, wherever the focus is."""
+        """Press these keys one after the other, wherever the focus is."""
         ActionChains(self.driver).send_keys(*keys).perform()
 
     def focus(self, selector: str) -> None:
         self.driver.execute_script("document.querySelector(arguments[0]).focus()", selector)
 
     def walk(self, most: int) -> list[str]:
-        """What the Tab key comes to one after the other, by what a screen reader says of it; "" for nothing."""
+        """The elements that the Tab key reaches, in order, by their names for screen readers; "" for none."""
         self.driver.execute_script("document.activeElement.blur(); window.scrollTo(0, 0)")
         found: list[str] = []
         script = """
@@ -146,7 +146,7 @@ class Page:
         return found
 
     def violations(self) -> list[str]:
-        """What axe-core finds wrong with what is shown now."""
+        """The violations that axe-core finds in the present view."""
         source = (node_folder("axe") / "node_modules" / "axe-core" / "axe.min.js").read_text()
         self.driver.execute_script(f"if (!window.axe) {{ {source} }}")
         run = "const done = arguments[0]; axe.run().then((found) => done(found.violations), (e) => done([String(e)]))"
@@ -157,11 +157,21 @@ class Page:
         ]  # fmt: skip
 
     def errors(self) -> list[Any]:
-        driver: Any = self.driver  # its logs are not typed
+        driver: Any = self.driver  # Selenium's logs are not typed
         return [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
 
     def close(self) -> None:
         self.driver.quit()
+
+
+def until_lost(page: Page) -> None:
+    """Press *next* until a lost record is visible."""
+
+    def is_seen() -> bool:
+        page.press("#lesson-next")
+        return page.count("[data-square=lost]") > 0
+
+    until(is_seen, "a lost record")
 
 
 _SELECTED = """
@@ -186,7 +196,7 @@ _SAVED_PICTURE = """
 
 
 class UpCluster(NamedTuple):
-    """A ``kafka-zk up --web``: the page's URL, where brokers and ZooKeeper are, and ZooKeeper's process."""
+    """A ``kafka-zk up --web``: the page's URL, the addresses of brokers and ZooKeeper, and ZooKeeper's process."""
 
     url: str
     bootstrap: str
@@ -196,7 +206,7 @@ class UpCluster(NamedTuple):
 
 @contextmanager
 def cluster_with_page(data: Path, *options: str) -> Iterator[UpCluster]:
-    """A new one of three brokers; ``options``: more of ``kafka-zk up``."""
+    """Start a new cluster of three brokers; ``options``: further options of ``kafka-zk up``."""
     up = [sys.executable, "-m", "kafka_zk", "up", "--port", "0", "--web", "0", "--data", str(data), *options]
     with Terminal(up, environ) as terminal:
         terminal.read_until("web page at", timeout_s=TIMEOUT_S)

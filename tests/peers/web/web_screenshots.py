@@ -19,17 +19,18 @@ from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.recorder.recording.recording import Recording
 from tests.kafka_zk.recorder.web.large_cluster import large_cluster
 from tests.peers.web.palette_png import screenshot
-from tests.peers.web.web_browser import Page, cluster_with_page, page_of, until
+from tests.peers.web.web_browser import Page, cluster_with_page, page_of, until, until_lost
 
 TOPIC = "flights"
 PARTITIONS = {number: [number % 3, (number + 1) % 3, (number + 2) % 3] for number in range(6)}
 SETTLED_S = 2.5
-"""So long the arrows of what happened last are drawn, and the list of what happened is refreshed."""
+"""For this long, the page draws the arrows of the last events and refreshes the list of events."""
 
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _take_lesson(folder)
+    _take_records(folder)
     _take_large(folder)
     with TemporaryDirectory() as data, ExitStack() as closing:
         url, bootstrap, zookeeper, _ = closing.enter_context(cluster_with_page(Path(data) / "cluster"))
@@ -52,6 +53,12 @@ def _take_lesson(folder: Path) -> None:
             page.press("#lesson-next")
             time.sleep(SETTLED_S / 5)
         (folder / "lesson.png").write_bytes(screenshot(page.driver))
+
+
+def _take_records(folder: Path) -> None:
+    with page_of("web", "--port", "0", "zombie-controller") as page:
+        until_lost(page)
+        (folder / "records.png").write_bytes(screenshot(page.driver))
 
 
 def _take_large(folder: Path) -> None:
@@ -126,7 +133,7 @@ def _wind_into_rebalance(page: Page) -> None:
 
 @contextmanager
 def _producer(bootstrap: str) -> Iterator[None]:
-    """Ten records a second."""
+    """Start a producer of ten records a second."""
     lines = "import time\nwhile True: print('KZ42 boarding', flush=True); time.sleep(0.1)"
     with Popen([sys.executable, "-c", lines], stdout=PIPE) as source:
         command = [sys.executable, "-m", "kafka_zk", "produce", "--bootstrap-server", bootstrap, "--topic", TOPIC]

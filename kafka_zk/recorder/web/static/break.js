@@ -97,7 +97,7 @@ export class BreakPanel {
   showState() {
     const now = this.told?.brokers.find((each) => each.id === this.broker);
     if (!now) return;
-    const delays = Object.entries(now.delay_ms ?? {}).map(([link, ms]) => `${link} ${ms} ms later`);
+    const delays = Object.entries(now.delay_ms ?? {}).map(([link, ms]) => `${link} delayed by ${ms} ms`);
     this.state.textContent = [now.state, ...(now.cut ?? []).map((link) => `cut from ${link}`), ...delays,
       now.disk_full ? "disk full" : ""].filter(Boolean).join(", ");
   }

@@ -11,13 +11,14 @@ const SMALL = { width: 42, height: 20, gap: 4 }, IN_ROW = 8;
 const BAR = 28, BETWEEN = 26, ABOVE = 14, MEMBERS_IN_ROW = 3;
 const MOST_BOXES = 4, MOST_MEMBERS = 8, MOST_NAMED = 20, MOST_TOPICS = 300, MANY_BROKERS = 12, MOST_SORTED_BY_NAME = 12, MOST_NAME = 40;
 
-// `again` redraws after an item was folded; `filter`: a part of the names to show.
-export function clusterView(cluster, recording, flow, measured, filter, again) {
+// `again` redraws after an item was folded; `filter`: a part of the names to show; `records`, `batches`: views of single or
+// sampled records, or null.
+export function clusterView(cluster, recording, flow, measured, filter, again, records, batches) {
   stopped = isDown(recording.zookeeper);
-  return html("div", {}, headline(cluster, recording, measured), html("div", { class: "columns" },
+  return html("div", {}, headline(cluster, recording, measured), records, html("div", { class: "columns" },
     html("div", {}, html("h2", {}, "Who talks to whom ", html("small", { class: "soft" }, "just now")),
       flowPicture(cluster, recording, flow, measured), clusterLegend(), ...groups(cluster, measured, filter, again)),
-    html("div", { class: "wide" }, ...partitions(cluster, recording.age_ms, measured, filter, again), ...serversTable(recording.zookeeper), ...clients(cluster.clients, filter), ...others(cluster))));
+    html("div", { class: "wide" }, ...partitions(cluster, recording.age_ms, measured, filter, again), ...serversTable(recording.zookeeper), ...clients(cluster.clients, filter), ...others(cluster))), batches);
 }
 
 // The cluster's state in one line: its problems, or that it has none.

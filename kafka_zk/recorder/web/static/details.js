@@ -7,7 +7,7 @@ const MOST_MEANWHILE = 200;
 
 // `episode`: the episode that this event began, with all events recorded `meanwhile`; null if an event was chosen directly.
 // `playSlowly` shows its steps.
-// `codeAddress(file)`: where a module of ours can be read; null if nowhere.
+// `codeAddress(file)`: the address of one of our modules; null if it has none.
 export function detailsView(entry, episode, choose, codeAddress, playSlowly) {
   const document = entry.document;
   const isChange = document.before !== undefined;

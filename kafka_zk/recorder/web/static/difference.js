@@ -28,7 +28,7 @@ export function pretty(data) {
   return found;
 }
 
-// The items of a list that begins at a token; null if it is none, or has something else than numbers.
+// The items of a list that begins at a token; null if there is no list, or if it has something other than numbers.
 function listOfNumbers(tokens, begin) {
   if (tokens[begin] !== "[") return null;
   const items = [];

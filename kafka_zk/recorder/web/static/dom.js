@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// Characters that turn the direction of text or cannot be seen are written out: a name must not pass as another one.
+// Characters that change the direction of text or are invisible are escaped, so that no name looks like another one.
 const UNSEEN = /[\p{Default_Ignorable_Code_Point}\u2028\u2029\u2800]/gu;
 const READ = new Set(["title", "aria-label"]);
 const visible = (text) => (typeof text === "string" ? text.replace(UNSEEN, writtenOut) : text);
@@ -33,6 +33,9 @@ const order = new Map(); // of the first appearance of members in the recording,
 export function knowNames(names) {
   names.forEach((name, index) => order.set(name, index));
 }
+
+// For names that are not in the recording.
+export const paletteColour = (index) => COLOURS[index % COLOURS.length];
 
 export function colour(name) {
   const broker = /^broker[- ](\d+)$/.exec(name);

@@ -25,20 +25,21 @@ class ExportedAnswers {
     Object.assign(this, { data, entries: data.entries, first: data.first, count: data.first + data.entries.length - 1 });
     this.byTime = this.entries.toSorted((a, b) => a.time_ms - b.time_ms || a.seq - b.seq);
     this.samples = new ExportedSamples(data);
-    for (const name of ["states", "trees", "health"]) this[name] = new Replayed(data[name]);
+    for (const name of ["states", "trees", "health", "records", "batches"]) this[name] = new Replayed(data[name]);
   }
 
   answer(question, values) {
     const { data } = this, seq = Number(values.seq), from_ms = Number(values.from_ms), to_ms = Number(values.to_ms);
     switch (question) {
-      case "recording": case "episodes": case "lesson": return data[question];
+      case "recording": case "episodes": case "lesson": case "strategies": return data[question];
       case "play": return this.play(values);
       case "question": return data.questions[Number(values.step)];
       case "step": return this.entry(Math.max(this.first, Math.min(this.count, seq + (String(values.by) === "-1" ? -1 : 1))));
       case "at": return { seq: data.at[lastUntil(data.at.map(([time_ms]) => time_ms), Number(values.time_ms))]?.[1] ?? this.first };
       case "entries": return this.between(from_ms, to_ms);
       case "entry": return this.details(seq);
-      case "state": return this.state(this.whole(seq), Number(values.time_ms), names(values.open));
+      case "state": return this.state(this.whole(seq), Number(values.time_ms), names(values.open), values.name ?? "");
+      case "records": return { seq: this.whole(seq), plays: this.records.at(this.whole(seq)) };
       case "tree": return this.tree(this.whole(seq), values.path ?? "", values.name ?? "");
       case "znode": return this.znode(this.whole(seq), values.path);
       case "health": return this.health.at(Number(values.time_ms));
@@ -75,13 +76,20 @@ class ExportedAnswers {
   }
 
   // Topics that the reader has not unfolded have no partitions, as in `cluster_view.py`.
-  state(seq, time_ms, opened) {
+  state(seq, time_ms, opened, name) {
     const { cluster, listed, grouped } = this.states.at(seq), unfolded = new Set([...listed, ...opened]);
     const topics = cluster.topics.map((topic) => (unfolded.has(topic.name) ? topic : { ...topic, partitions: [] }));
     const ends = topics.flatMap((topic) => topic.partitions.map((each) => `end ${topic.name}-${each.partition}`));
     const { age_ms } = this.samples.asked(time_ms), heard = this.samples.values(this.samples.beginningWith("heard "), time_ms);
     const shown = age_ms === null ? {} : this.samples.values([...ends, ...grouped], time_ms);
-    return { seq, cluster: { ...cluster, topics }, measured: { ...heard, ...shown }, age_ms };
+    return { seq, cluster: { ...cluster, topics }, measured: { ...heard, ...shown }, age_ms, batches: age_ms === null ? [] : this.batchesOf(time_ms, name, new Set(ends)) };
+  }
+
+  // Only for the partitions that are shown without a filter; `ends` has those of the requested entry.
+  batchesOf(time_ms, name, ends) {
+    const isShown = (each) => each.name.includes(name) && ends.has(`end ${each.name}`);
+    return (this.batches.at(time_ms) ?? []).map((play) => ({ ...play, partitions: play.partitions.filter(isShown) }))
+      .filter((play) => play.partitions.length);
   }
 
   // The spans of an interval, and the groups of which one had a holder then.

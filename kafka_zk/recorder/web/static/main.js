@@ -11,12 +11,14 @@ import { helpView } from "./help.js";
 import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
 import { partOf } from "./play_part.js";
+import { batchesView, recordsView } from "./records.js";
 import { SlowMotion } from "./slow_motion.js";
+import { strategiesView } from "./strategies.js";
 import { isDetail, timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 import { notice } from "./zookeeper.js";
 
-const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000, HOLD_MS = 2500;
+const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000, HOLD_MS = 2500, STRATEGIES_MARGIN = 50;
 const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; // but in znodes
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
@@ -166,16 +168,21 @@ function back() {
 async function viewOf(seq, here) {
   const filter = id("filter").value.trim();
   if (page.view === "help") return () => helpView();
+  if (page.view === "strategies") {
+    const told = await ask("strategies");
+    return () => strategiesView(told, document.body.clientWidth - STRATEGIES_MARGIN, draw);
+  }
   if (page.view === "tree") {
     const tree = await ask("tree", { seq, path: page.below, name: filter });
     const at = here?.path ?? "";
     return (flow, known, zookeeper) => html("div", {}, ...notice(zookeeper),
       treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode, enterZnode, draw));
   }
-  const { cluster, measured, age_ms } = await ask("state", { seq, time_ms: page.moment, ...topicsQuery() });
+  const [{ cluster, measured, age_ms, batches }, { plays }] = await Promise.all([
+    ask("state", { seq, time_ms: page.moment, name: filter, ...topicsQuery() }), ask("records", { seq, time_ms: page.moment })]);
   return (flow, known, zookeeper) => {
     if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; drawLater("news"); } // names became shorter
-    return clusterView(cluster, { ...page.recording, known_brokers: known, age_ms, zookeeper }, flow, measured, filter, draw);
+    return clusterView(cluster, { ...page.recording, known_brokers: known, age_ms, zookeeper }, flow, measured, filter, draw, recordsView(plays), plays.length ? null : batchesView(batches, age_ms));
   };
 }
 
@@ -233,7 +240,7 @@ function controls() {
   slider.max = Math.max(page.recording.last_ms, page.recording.live ? page.recording.now_ms : 0);
   if (document.activeElement !== slider || live) slider.value = page.moment;
   slider.setAttribute("aria-valuetext", dated(page.moment));
-  for (const name of ["cluster", "tree", "help"]) id(`view-${name}`).setAttribute("aria-pressed", page.view === name);
+  for (const name of ["cluster", "tree", "strategies", "help"]) id(`view-${name}`).setAttribute("aria-pressed", page.view === name);
   const kept = new URLSearchParams({ view: page.view, ...data.kept });
   if (!live && !page.lesson) kept.set("seq", page.seq);
   if (page.lesson?.step >= 0) kept.set("step", page.lesson.step + 1);
@@ -263,7 +270,7 @@ async function choose(seq, episode = null) {
   draw();
 }
 
-// In a lesson, only steps of its chapter. `until_ms`: the shown moment, so that no step tells an answer beforehand.
+// In a lesson, only steps of its chapter. `until_ms`: the shown moment, so that no step reveals an answer early.
 async function playSlowly(episode, until_ms) {
   const { subject, seq, from_ms, to_ms } = episode, before = { seq: page.seq, at: page.at, chosen: page.chosen };
   let told;
@@ -383,7 +390,7 @@ function begin() {
   id("filter").addEventListener("input", draw);
   id("legend").replaceChildren(timelineLegend());
   id("slider").addEventListener("input", (event) => windTo(Number(event.target.value)));
-  for (const name of ["cluster", "tree", "help"]) id(`view-${name}`).addEventListener("click", () => show(name));
+  for (const name of ["cluster", "tree", "strategies", "help"]) id(`view-${name}`).addEventListener("click", () => show(name));
   document.addEventListener("keydown", keys);
   document.addEventListener("pointerdown", () => { page.held = true; });
   for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(release, 0));

@@ -1,4 +1,4 @@
-// The part of a play between two moments. A lane without a step of it would tell beforehand who acts later.
+// The part of a play between two moments. Lanes without a step in it are left out: they would reveal who acts later.
 export function partOf(play, from_ms, to_ms) {
   const steps = play.steps.filter((each) => each.time_ms >= from_ms && each.time_ms <= to_ms);
   const used = new Set(steps.flatMap(({ source, target }) => [source, target]));

@@ -1,11 +1,11 @@
 // Throughput of a topic, lag of a group, as a small line in the timeline; grey where no broker answered. How long a partition
-// had no leader is not seen here: that comes from ZooKeeper, not from questions.
+// had no leader is not shown here: that comes from ZooKeeper, not from questions.
 
 import { clock, svg } from "./dom.js";
 
 const ROUND_MS = 1000, LATE_MS = 1500, PAUSE_MS = 5000;
 
-// The samples, ended where brokers were no longer asked: an old value says nothing about later.
+// The samples, cut off where brokers were no longer asked: an old value says nothing about later times.
 export function asked(points, { sampled_ms: sampledMs }, toMs) {
   return sampledMs !== null && toMs - sampledMs > PAUSE_MS ? [...points, [sampledMs + LATE_MS, null]] : points;
 }

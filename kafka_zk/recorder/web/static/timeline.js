@@ -8,7 +8,8 @@ import { asked, atMoment, rates, sparkline } from "./sparkline.js";
 const ROW = 18, LABEL = 230, TOP = 18, RIGHT = 10, WORD_WIDTH = 6.3, TICK = 85, MOST_LABEL = 30, MEASURED_LABEL = 22;
 const ZOOKEEPER = "ZooKeeper"; // a lane for all writes, in the colours of their writers
 const FROM_ZOOKEEPER = new Set(["created", "changed", "deleted", "session began", "session ended"]);
-const DETAILS = new Set(["WatchArmed", "WatchSeen", "WatchGone", "PartitionsMoved", "ReplicasMoved", "ClientsSeen"]);
+const DETAILS = new Set(["WatchArmed", "WatchSeen", "WatchGone", "PartitionsMoved", "ReplicasMoved", "ClientsSeen",
+  "ReplicaSeen", "RecordAcknowledged", "RecordRead"]);
 export const isDetail = (entry) => DETAILS.has(entry.kind);
 const MOST_LANES = 300, MOST_LANES_OF_TOPIC = 100, MOST_PROCESSES = 12;
 const TITLES = { leader: (stem) => `${stem} leaders`, owner: (stem) => `${stem} owners`,
@@ -19,7 +20,7 @@ const WHOSE = { broker: "brokers", member: "members" };
 // `wind`, which moves it to another moment without a redraw.
 export function timelinePicture(width, range, told, held, samples, entries, moment, chosen, every, choose, again) {
   const scale = (ms) => LABEL + ((ms - range.from_ms) / Math.max(1, range.to_ms - range.from_ms)) * (width - LABEL - RIGHT);
-  const lanes = [...episodeLanes(told, range), ...lanesOf(held, entries)];
+  const lanes = [...episodeLanes(told, range), ...lanesOf(held, entries.buckets ?? entries.entries.filter((each) => every || !isDetail(each)), Boolean(entries.buckets))];
   const height = TOP + lanes.length * ROW + 8;
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height,
     role: "group", "aria-label": "who held what, and what happened, by time" });
@@ -90,7 +91,7 @@ function said({ subject, text }) {
 
 // Order: controller, brokers, topics, members, partitions by owner, other clients, internal topics. A process has one lane:
 // its registration as a bar, its events as marks.
-function lanesOf(held, entries) {
+function lanesOf(held, entries, isBuckets) {
   const lanes = new Map();
   const laneOf = (kind, lane) => {
     const name = `${kind} ${lane}`;
@@ -102,7 +103,7 @@ function lanesOf(held, entries) {
   }
   const members = new Map([...lanes.values()].filter((each) => each.kind === "member")
     .map((each) => [each.lane.slice(each.lane.indexOf(": ") + 2), each]));
-  for (const actor of new Set((entries.buckets ?? entries.entries).map((each) => each.actor ?? each[0]))) {
+  for (const actor of new Set(entries.map((each) => each.actor ?? each[0]))) {
     if (actor === ZOOKEEPER) continue; // has a lane of its own
     const broker = /^(?:broker|controller)-(\d+)$/.exec(actor);
     const lane = broker ? laneOf("broker", `broker ${broker[1]}`) : members.get(actor) ?? lanes.get(`server ${actor}`) ?? laneOf("other", actor);
@@ -115,7 +116,7 @@ function lanesOf(held, entries) {
     .filter((group) => kinds.includes(group.kind) && isInternal(group) === internal)
     .flatMap((group) => [{ group }, ...(group.folded ? [] : ofGroup(found, group))]);
   const outages = [...lanes.values()].find((each) => each.kind === "ensemble")?.spans.filter((span) => !span.holder) ?? [];
-  const zookeeper = entries.buckets && !outages.length ? [] : [{ kind: "zookeeper", lane: ZOOKEEPER, spans: outages, actors: [ZOOKEEPER] }];
+  const zookeeper = isBuckets && !outages.length ? [] : [{ kind: "zookeeper", lane: ZOOKEEPER, spans: outages, actors: [ZOOKEEPER] }];
   return [...zookeeper, ...kind("server"), ...kind("controller"), ...together("broker", kind("broker")), ...groups(false, "leader"), ...together("member", kind("member")),
     ...groups(false, "owner", "assigned"), ...kind("other"), ...groups(true, "leader", "owner", "assigned")]
     .slice(0, MOST_LANES);

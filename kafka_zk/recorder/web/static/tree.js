@@ -13,7 +13,7 @@ export function treeView(tree, changed, at, filter, open, enter, again) {
   const more = tree.found - tree.znodes.length + Math.max(0, shown.length - MOST_ROWS);
   return html("div", {},
     html("p", { class: "said" }, `${tree.count} znodes. `, html("span", { class: "tag changed" }, "changed"), " just now ",
-      html("span", { class: "tag deleted" }, "deleted"), " just now; underlined: lives by that session. Choose one to see its data and history."),
+      html("span", { class: "tag deleted" }, "deleted"), " just now; underlined: deleted when that session ends. Choose one to see its data and history."),
     tree.whole || filter ? null : whereabouts(tree.parent, enter),
     html("table", { class: "tree" }, html("tr", {}, ["znode", "data", "version", "session of", "watched by"].map((name) =>
       html("th", {}, name))), shown.slice(0, MOST_ROWS).map((node) => row(node, tree, at, filter, open, enter, again))),

@@ -14,18 +14,18 @@ export function troubles(health) {
   if (!health) return [];
   const out = health.servers.filter((each) => each.state === "down");
   if (isDown(health)) {
-    const whole = health.why.startsWith("no quorum") ? "ZooKeeper has no quorum" : "ZooKeeper does not answer";
+    const whole = health.why.startsWith("no quorum") ? "ZooKeeper has had no quorum" : "ZooKeeper has not answered";
     return [`${whole} since ${since(health)}${out.length ? ` (${out.slice(0, MOST_NAMED).map((each) => `${each.name}: ${reason(each)}`).join("; ")})` : ""}; `
-      + "brokers keep their state, no election can happen; what the znodes say below was true then"];
+      + "brokers keep their state, no election can happen; the znodes below are those of that time"];
   }
-  return out.map((each) => `ZooKeeper server ${each.name} ${each.why.startsWith("no quorum") ? "has no quorum" : "does not answer"} since ${since(each)} (${reason(each)}), `
+  return out.map((each) => `ZooKeeper server ${each.name} ${each.why.startsWith("no quorum") ? "has had no quorum" : "has not answered"} since ${since(each)} (${reason(each)}), `
     + `${health.servers.length - out.length} of ${health.servers.length} serve`);
 }
 
 const reason = (server) => server.why.slice(server.why.indexOf(": ") + 2);
 
 // Above the znodes, while they may be old.
-export const notice = (health) => (isDown(health) ? [html("p", { class: "headline wrong" }, `ZooKeeper does not serve since ${since(health)}: these are its znodes as they were then.`)] : []);
+export const notice = (health) => (isDown(health) ? [html("p", { class: "headline wrong" }, `ZooKeeper has not served since ${since(health)}: these are its znodes as they were then.`)] : []);
 
 // The words in ZooKeeper's box.
 export function boxNote(health, epoch) {
