@@ -3,7 +3,7 @@
 Kafka's clients jar has a JSON file for each message, its metadata jar one for each record of KRaft's metadata log, and
 its storage jar one for each record of tiered storage. This command writes those that a ZooKeeper-mode broker, its
 clients and its tools use to ``messages`` and ``metadata_records`` in ``kafka_zk/protocol``: fields, types, versions,
-tags and defaults, without Kafka's comments. ``--check`` compares only. Fetches the jars it needs with Maven.
+tags and defaults, without Kafka's comments. ``--check`` only compares. The command fetches the jars with Maven.
 """
 
 import argparse
@@ -24,23 +24,22 @@ _PROTOCOL = Path(kafka_zk.protocol.__file__).parent
 MESSAGES = _PROTOCOL / "messages"
 RECORDS = _PROTOCOL / "metadata_records"
 
-_OF_KRAFT_NODES = (
-    ApiKey.DESCRIBE_QUORUM, ApiKey.LIST_CLIENT_METRICS_RESOURCES, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-    ApiKey.FETCH_SNAPSHOT,
-)  # fmt: skip
-"""What our clients may ask nodes that have no ZooKeeper."""
+_OF_KRAFT_NODES = (ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH_SNAPSHOT)
+"""Requests that our clients send to nodes without ZooKeeper."""
 
 _OF_REMOTE_LOGS = range(3)
 """The records of ``__remote_log_metadata``; the fourth kind is only in files of the brokers' cache."""
 
 _OF_KRAFT_CONTROLLERS = (ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT)
-"""What the stand-ins of a rehearsed migration send to a controller."""
+"""Requests of the stand-ins of a rehearsed migration to a controller."""
 
 _FIELD_KEYS = ("name", "type", "versions", "nullableVersions", "tag", "taggedVersions", "default")
 
 
 def tables() -> Iterator[tuple[Path, str]]:
     """The path of each table and its text. Raises: JarsNotResolved."""
+    offered_too = BROKER_VERSIONS.keys() & {*_OF_KRAFT_NODES, *_OF_KRAFT_CONTROLLERS}
+    assert not offered_too, f"a broker offers {offered_too}: remove them from the lists of KRaft APIs"
     messages = {int(key) for key in (*BROKER_VERSIONS, *_OF_KRAFT_NODES, *_OF_KRAFT_CONTROLLERS)}
     yield from _tables("clients", r"common/message/\w+(Request|Response)\.json", messages, MESSAGES)
     yield from _tables("metadata", r"common/metadata/\w+Record\.json", {int(key) for key in RecordType}, RECORDS)

@@ -1,6 +1,6 @@
-"""Foreign codecs that our bytes are compared with: kafka-python's decoder and encoder, and kio's.
+"""Other codecs that our bytes are compared with: kafka-python's decoder and encoder, and kio's.
 
-kafka-python cannot load a message without fields.
+kafka-python cannot load a message without fields, so it is not compared with such a message.
 """
 
 import importlib
@@ -22,7 +22,7 @@ _MODULES = ("admin", "consumer", "metadata", "producer", "sasl")
 
 @cache
 def _kafka_python_classes() -> dict[tuple[int, str], Any]:
-    """kafka-python's class of each message, on its own field tables; on ours for a message that it lacks."""
+    """kafka-python's class of each message, with its own field tables; with ours for a message that it lacks."""
     with warnings.catch_warnings():  # its loader uses a deprecated function
         warnings.simplefilter("ignore", DeprecationWarning)
         for name in _MODULES:
@@ -32,7 +32,7 @@ def _kafka_python_classes() -> dict[tuple[int, str], Any]:
             types.new_class(message_class(key, kind).__name__, (ApiMessage,), {"load_json": messages})
             for key in BROKER_VERSIONS
             for kind in ("request", "response")
-            if (int(key), kind) not in own
+            if (int(key), kind) not in own and message_class(key, kind).table.fields
         ]
     return {(cls._json["apiKey"], cls._json["type"]): cls for cls in lacking} | own
 
@@ -45,7 +45,7 @@ def through_kafka_python(api_key: int, kind: str, version: int, body: bytes) -> 
 
 
 def through_kio(schema: str, kind: str, version: int, body: bytes) -> bytes | None:
-    """``body`` decoded and encoded again by kio; None for a version that it does not have."""
+    """``body`` decoded and encoded again by kio; None for a version that kio lacks."""
     try:
         module = importlib.import_module(f"kio.schema.{schema}.v{version}.{kind}")
     except ModuleNotFoundError:
