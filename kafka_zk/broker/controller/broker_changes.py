@@ -55,7 +55,8 @@ class BrokerChanges:
             self._channels.add(broker.info)
 
     async def changed(self) -> None:
-        """``/brokers/ids`` or a registration has changed. A larger broker epoch is a bounce: a failure and a start."""
+        """``/brokers/ids`` or a registration has changed. A larger broker epoch means that the broker bounced: it is
+        handled as a failure and a start."""
         known, present = self._context.brokers, await self._store.brokers()
         started = sorted(present.keys() - known.keys())
         failed = sorted(known.keys() - present.keys())
@@ -78,7 +79,7 @@ class BrokerChanges:
         if started or bounced:
             await self._read_unclean_starts()
         await self._start(started, present)
-        await self._fail([*bounced, *failed])  # together, so that no dead broker leads in between
+        await self._fail([*bounced, *failed])  # both in one step, so that no dead broker becomes a leader in between
         await self._start(bounced, present)
         await self._update(updated, present)
         if self._context.unclean_starts:
@@ -90,7 +91,8 @@ class BrokerChanges:
         self._context.unclean_starts = set(self._unclean_starts)
 
     async def forget_unclean_starts(self) -> None:
-        """Delete the announcements of brokers that share no ISR, so that these brokers can rejoin ISRs."""
+        """Delete the announcements of unclean starts of brokers that share no ISR with others; these brokers can then
+        rejoin ISRs."""
         for broker_id in sorted(partition_state.dealt_with(self._context)):
             await self._store.delete_all(self._unclean_starts[broker_id])
             self._context.unclean_starts.discard(broker_id)
@@ -106,7 +108,7 @@ class BrokerChanges:
         await self._changes.send([SendUpdateMetadata(older)])
         await self._changes.send([SendUpdateMetadata(tuple(broker_ids), context.partitions_with_leadership())])
         replicas = context.replicas_on(broker_ids)
-        await self._changes.replicas(replicas, ReplicaEvent.BRING_ONLINE)
+        await self._changes.move_replicas_and_send(replicas, ReplicaEvent.BRING_ONLINE)
         await self._changes.elect_waiting()
         await self._reassignments.resume_on(broker_ids)
         await self._deletions.resume({replica.partition.topic for replica in replicas})
@@ -128,10 +130,10 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def _take_offline(self, replicas: Collection[Replica]) -> None:
-        """Elect leaders for replicas that lost their broker or log directory, then shrink ISRs."""
+        """For replicas that lost their broker or log directory: elect other leaders, then shrink the ISRs."""
         deleting = [r for r in replicas if r.partition.topic in self._context.topics_to_delete]
         others = [r for r in replicas if r.partition.topic not in self._context.topics_to_delete]
-        await self._changes.partitions(self._context.partitions_with_offline_leader(), PartitionEvent.TAKE_OFFLINE)
+        await self._changes.move_partitions(self._context.partitions_with_offline_leader(), PartitionEvent.TAKE_OFFLINE)
         elected = await self._changes.elect_waiting()
         await self.leaders_lead(elected)
         shrunk = await self._changes.move_replicas(others, ReplicaEvent.TAKE_OFFLINE)
@@ -143,8 +145,8 @@ class BrokerChanges:
     async def leaders_lead(self, elected: Collection[TopicPartition]) -> None:
         """Wait up to LEADERS_WITHIN_S for this broker to answer the LeaderAndIsr for ``elected``.
 
-        Without this wait, shrinking ISRs in the same process would slow the response down several times. Other brokers
-        may be dead or paused, and are not awaited.
+        Without this wait, shrinking ISRs in the same process would make the response take several times as long. Other
+        brokers are not waited for, because they may be dead or paused.
         """
         if elected:
             await self._channels.all_answered(LEADERS_WITHIN_S, self._controller_id)
@@ -178,7 +180,7 @@ class BrokerChanges:
         names = await self._store.children(isr.LOG_DIR_EVENTS)
         paths = [f"{isr.LOG_DIR_EVENTS}/{name}" for name in names]
         broker_ids = await self._store.log_dir_events(paths)
-        await self._changes.replicas(
+        await self._changes.move_replicas_and_send(
             [r for r in self._context.replicas_on(broker_ids) if r.broker_id in self._context.brokers],
             ReplicaEvent.BRING_ONLINE,
         )
@@ -187,7 +189,8 @@ class BrokerChanges:
     # -- controlled shutdown --
 
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """Move the broker's leaderships away, and take its other replicas offline. Returns what it still leads.
+        """Move the broker's leaderships away, and take its other replicas offline. Returns the partitions that it still
+        leads.
 
         Raises: ApiError(STALE_BROKER_EPOCH), ApiError(BROKER_NOT_AVAILABLE).
         """
@@ -212,7 +215,8 @@ class BrokerChanges:
         led = [tp for tp in replicated if context.leadership[tp].leader == broker_id]
         followed = [tp for tp in replicated if context.leadership[tp].leader != broker_id]
         await self.leaders_lead(await self._changes.bring_online(led, ElectionStrategy.CONTROLLED_SHUTDOWN))
-        await self._changes.replicas([Replica(tp, broker_id) for tp in followed], ReplicaEvent.TAKE_OFFLINE)
+        followers = [Replica(tp, broker_id) for tp in followed]
+        await self._changes.move_replicas_and_send(followers, ReplicaEvent.TAKE_OFFLINE)
         return context.partitions_led_by(broker_id)
 
 

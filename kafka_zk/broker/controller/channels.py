@@ -24,8 +24,8 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
 ATTEMPTS_A_SECOND = 100
-"""Maximum number of failed attempts per second for all known brokers together, and for all unknown ones. An attempt
-takes about 0.5 ms."""
+"""Maximum number of failed attempts per second, for all known brokers together and for all unknown brokers together. An
+attempt takes about 0.5 ms."""
 ATTEMPTS_AT_ONCE = 200
 """Number of first connections that begin without a pause."""
 
@@ -40,7 +40,7 @@ class ControlConnection(Protocol):
         """Lowest and highest version of each API."""
 
     def request_encoded(self, api_key: int, version: int, body: Buffer) -> Awaitable[Any]:
-        """Raises if the connection is lost or the request times out."""
+        """Send an encoded request. Raises if the connection is lost or the request times out."""
 
     def disconnect(self) -> object: ...
 
@@ -55,8 +55,8 @@ class UnsupportedPeer(Exception):
 
 
 class ConnectPace:
-    """Spreads connects to brokers that failed or appeared at once: thousands of registrations without a broker must not
-    delay clients. Known brokers do not wait. Shared by all channels."""
+    """Spreads connection attempts to brokers that failed or appeared at the same time: thousands of registrations
+    without a running broker must not delay clients. Known brokers do not wait. Shared by all channels."""
 
     def __init__(self, clock: Timers) -> None:
         self._clock = clock
@@ -64,10 +64,10 @@ class ConnectPace:
         self._failing: set[int] = set()  # ids of unknown brokers whose last request failed
         self._known_failing: set[int] = set()  # ids of known brokers whose last request failed
         self._waiting: set[int] = set()  # ids of brokers that pause before their first connection
-        self._first_s = self._retry_s = clock.seconds()  # earliest next first connection, or retry
+        self._first_s = self._retry_s = clock.seconds()  # earliest time of the next first connection, of the next retry
 
     def know(self, broker_ids: Iterable[int]) -> None:
-        """Connect these brokers without a pause, and retry them without regard to unknown ones."""
+        """Connect to these brokers without a pause; unknown brokers do not delay their retries."""
         self._known.update(broker_ids)
 
     def first_pause_s(self, broker_id: int) -> float:
@@ -206,13 +206,15 @@ class BrokerChannel:
         self._notify(self._on_failure, request, error)
         await after(self._clock, self._pace.retry_pause_s(self.info.broker_id))
 
-    def _notify(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
+    def _notify(
+        self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, result: Answer | Exception
+    ) -> None:
         """Call a listener; its errors do not stop the queue."""
         try:
-            listener(self.info.broker_id, request, told)
+            listener(self.info.broker_id, request, result)
         except Exception:
             api = request.api_key
-            _log.failure("broker {id}'s response to {api} was not handled", id=self.info.broker_id, api=api)
+            _log.failure("broker {id}'s response to {api} could not be handled", id=self.info.broker_id, api=api)
 
     async def _exchange(self, request: ControlRequest) -> list[Answer]:
         connection = await self._connected()
@@ -241,11 +243,11 @@ class BrokerChannel:
             try:
                 connection.disconnect()
             except Exception:
-                _log.failure("the connection to broker {id} was not closed", id=self.info.broker_id)
+                _log.failure("the connection to broker {id} could not be closed", id=self.info.broker_id)
 
 
 class Channels:
-    """The channels to all registered brokers. ``versions``: of the inter-broker protocol."""
+    """The channels to all registered brokers. ``versions``: the API versions of the inter-broker protocol."""
 
     def __init__(
         self, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure, versions: ControlVersions
@@ -260,7 +262,7 @@ class Channels:
         self._closed = False
 
     def know(self, broker_ids: Iterable[int]) -> None:
-        """Do not let these brokers wait for unknown ones (see ``ConnectPace``)."""
+        """Do not let unknown brokers delay these (see ``ConnectPace``)."""
         self._pace.know(broker_ids)
 
     def add(self, info: BrokerInfo) -> None:

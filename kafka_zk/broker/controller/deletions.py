@@ -1,4 +1,4 @@
-"""Drives ``topic_deletion``."""
+"""Runs the topic deletions that ``topic_deletion`` plans."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -50,7 +50,7 @@ class Deletions:
     async def replicas_failed(self, replicas: Sequence[Replica]) -> None:
         """Let the topics of these replicas wait for the broker's return or for the next retry."""
         if replicas:
-            await self._changes.replicas(replicas, ReplicaEvent.DEFER_DELETION)
+            await self._changes.move_replicas_and_send(replicas, ReplicaEvent.DEFER_DELETION)
             topic_deletion.halt(self._context, {replica.partition.topic for replica in replicas})
             await self.run()
 
@@ -62,16 +62,16 @@ class Deletions:
         deleted = [Replica(tp, broker_id) for tp in sorted(errors.keys() - failed)]
         await self.replicas_failed([Replica(tp, broker_id) for tp in failed])
         if deleted:
-            await self._changes.replicas(deleted, ReplicaEvent.COMPLETE_DELETION)
+            await self._changes.move_replicas_and_send(deleted, ReplicaEvent.COMPLETE_DELETION)
             await self.run()
 
     async def run(self) -> None:
-        """Complete, retry and start what is possible."""
+        """Complete, retry and start the deletions that are possible now."""
         await self._turn_for(self._context.topics_to_delete)
         plan = topic_deletion.plan(self._context)
         if plan.complete:
             await self._complete(plan.complete)
-        await self._changes.replicas(plan.retry, ReplicaEvent.TAKE_OFFLINE)
+        await self._changes.move_replicas_and_send(plan.retry, ReplicaEvent.TAKE_OFFLINE)
         if plan.start:
             await self._start(plan.start)
 
@@ -90,13 +90,13 @@ class Deletions:
     async def _start(self, topics: Collection[str]) -> None:
         await self._turn_for(topics)
         unseen = [tp for t in topic_deletion.begin(self._context, topics) for tp in self._context.partitions_of(t)]
-        await self._changes.partitions(unseen, PartitionEvent.TAKE_OFFLINE)
-        await self._changes.partitions(unseen, PartitionEvent.DELETE)
-        told = [tp for topic in sorted(topics) for tp in self._context.partitions_of(topic)]
-        await self._changes.send([SendUpdateMetadata(None, told)])
+        await self._changes.move_partitions(unseen, PartitionEvent.TAKE_OFFLINE)
+        await self._changes.move_partitions(unseen, PartitionEvent.DELETE)
+        partitions = [tp for topic in sorted(topics) for tp in self._context.partitions_of(topic)]
+        await self._changes.send([SendUpdateMetadata(None, partitions)])
         await self._turn_for(topics)
         replicas = topic_deletion.replicas_to_delete(self._context, topics)
-        await self._changes.replicas(replicas.dead, ReplicaEvent.DEFER_DELETION)
+        await self._changes.move_replicas_and_send(replicas.dead, ReplicaEvent.DEFER_DELETION)
         stopped = await self._changes.move_replicas(replicas.live, ReplicaEvent.TAKE_OFFLINE)
         await self._changes.send(
             [*stopped, *await self._changes.move_replicas(replicas.live, ReplicaEvent.START_DELETION)]
@@ -109,7 +109,7 @@ class Deletions:
         context = self._context
         await self._store.delete_topics({t: [tp.partition for tp in context.partitions_of(t)] for t in topics})
         replicas = [r for t in topics for r in context.replicas_in(t, ReplicaState.DELETION_SUCCESSFUL)]
-        await self._changes.replicas(replicas, ReplicaEvent.FORGET)
+        await self._changes.move_replicas_and_send(replicas, ReplicaEvent.FORGET)
         for topic in topics:
             await self._changes.forget_topic(topic)
             self._reporter.event(events.TopicDeleted, topic)

@@ -1,6 +1,6 @@
 """ISR changes that leaders request with AlterPartition or, before 2.7, write themselves.
 
-Leader and epoch stay, so the controller only sends UpdateMetadata to all brokers.
+The leader and its epoch stay the same, so the controller only sends UpdateMetadata to all brokers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from kafka_zk.registry.znodes import isr
 
 Granted = LeadershipInfo
 Outcome = Granted | ErrorCode
-"""The partition's current state, or why it was rejected."""
+"""The partition's current state, or why its proposal was rejected."""
 
 
 class IsrChanges:
@@ -31,7 +31,7 @@ class IsrChanges:
     async def alter(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
     ) -> dict[TopicPartition, Outcome]:
-        """Raises ApiError(STALE_BROKER_EPOCH) if the broker epoch is not registered."""
+        """Decide a leader's proposals. Raises ApiError(STALE_BROKER_EPOCH) if its broker epoch is not registered."""
         broker = self._context.brokers.get(broker_id)
         if broker is None or broker.epoch != broker_epoch:
             known = "none" if broker is None else broker.epoch
@@ -63,10 +63,10 @@ class IsrChanges:
         """
         names = await self._store.children(isr.ISR_CHANGES)
         paths = [f"{isr.ISR_CHANGES}/{name}" for name in names]
-        told = await self._store.isr_changes(paths)
-        changed = sorted(tp for tp in told if tp in self._context.leadership)
+        notified = await self._store.isr_changes(paths)
+        changed = sorted(tp for tp in notified if tp in self._context.leadership)
         await self._read(changed)
-        await self._changes.replicas(self._offline_followers(changed), ReplicaEvent.TAKE_OFFLINE)
+        await self._changes.move_replicas_and_send(self._offline_followers(changed), ReplicaEvent.TAKE_OFFLINE)
         if changed:
             self._reporter.isrs_changed({tp: self._context.leadership[tp] for tp in changed})
             await self._changes.send([SendUpdateMetadata(None, changed)])

@@ -9,7 +9,7 @@ ends now and its events are dropped.
     elected           a term begins: the failover of ``active``, then its events
     session LOST      the term ends; the broker registers again and calls ``session_renewed``: elect
     ControllerMoved   the term ends; a later controller exists
-    failover fails    the term ends and deletes /controller; after a pause elect
+    failover fails    the term ends and deletes /controller; elect after a pause
     InvalidZnode      no broker can be elected; retried after a pause, and when /controller_epoch changes
     NoAuth            this broker cannot be elected; retried in the same way
     a KRaft claim     the cluster migrates to KRaft: the term ends, no broker is elected, ``on_kraft`` is called
@@ -147,7 +147,7 @@ class Controller:
         self._watcher = self._registry.watch(self._controller_seen)
 
     async def session_renewed(self) -> None:
-        """Elect a controller, if there is none, after the broker registered again in a new session."""
+        """After the broker has registered again in a new session: elect a controller, unless one exists."""
         self._registered = True
         self._put_election()
 
@@ -161,7 +161,7 @@ class Controller:
             self._election_due.cancel()
             self._election_due = None
         active = self._active
-        self._end_reign("shutdown")
+        self._end_term("shutdown")
         self._drop(lambda event: True)
         if self._working is not None:
             await self._working
@@ -169,7 +169,7 @@ class Controller:
             await self._delete_claim(active.context.epoch_zk_version)
 
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """Move a stopping broker's leaderships away, and return what it still leads.
+        """Move a stopping broker's leaderships away, and return the partitions that it still leads.
 
         On return every broker knows the new leaders, unless TOLD_WITHIN_S have passed.
 
@@ -245,8 +245,8 @@ class Controller:
             try:
                 await self._run(event)
             except ControllerMoved as moved:
-                if event.active in (None, self._active):  # None: an event of the election, also the failover
-                    self._end_reign(str(moved))
+                if event.active in (None, self._active):  # None: the event is an election, which includes the failover
+                    self._end_term(str(moved))
                 self._put_election()
             except SessionLost as lost:
                 _log.warn("[{actor}] {event} was abandoned: {error}", actor=self._actor, event=event.name, error=lost)
@@ -282,7 +282,7 @@ class Controller:
     # -- the election --
 
     def _controller_seen(self, controller_id: int | None) -> None:
-        """Queue an election, which finds out whether a claim with this broker's id is from this session."""
+        """Queue an election, which also finds out whether a claim with this broker's id is from this session."""
         self._set_controller_id(-1 if controller_id is None else controller_id)
         self._put_election()
 
@@ -311,7 +311,7 @@ class Controller:
         self._put_election()
 
     async def _stand(self) -> None:
-        """Resign if another broker holds the claim; run for election if none does."""
+        """Resign if another broker holds ``/controller``; run for election if no broker does."""
         seen = await self._answer(self._registry.claim)
         if seen is not None and seen.is_kraft:
             self._keep_out(ControlledByKRaft(seen.broker_id))
@@ -320,24 +320,24 @@ class Controller:
         claim = None if seen is None else seen.broker_id
         self._set_controller_id(-1 if claim is None else claim)
         if claim != self.broker_id:
-            self._end_reign(f"{CONTROLLER} names {'no broker' if claim is None else f'broker {claim}'}")
+            self._end_term(f"{CONTROLLER} names {'no broker' if claim is None else f'broker {claim}'}")
         may_stand = self._registered and not self._resting and not self._stopped
         if self._active is None and may_stand and claim in (None, self.broker_id):
             outcome = await self._answer(lambda: self._registry.elect(self.broker_id, self._known_epoch()))
             if isinstance(outcome, Elected):
-                await self._begin_reign(outcome)
+                await self._begin_term(outcome)
             else:
                 self._set_controller_id(outcome.controller_id)
 
     def _keep_out(self, kraft: ControlledByKRaft) -> None:
         """Yield to a KRaft controller: its claim has raised the controller epoch, so a term could not write."""
         self._set_controller_id(-1)
-        self._end_reign(str(kraft))
+        self._end_term(str(kraft))
         if not self.is_kraft:
             self.is_kraft = True
             self._on_kraft(kraft)
 
-    async def _begin_reign(self, elected: Elected) -> None:
+    async def _begin_term(self, elected: Elected) -> None:
         active = self._active = self._new_active_controller(elected)
         try:
             await active.store.ready()  # the process may have been paused and its session lost since the election
@@ -349,7 +349,7 @@ class Controller:
             raise
         except Exception:
             _log.failure("[{actor}] the failover failed, resigning", level=LogLevel.error, actor=self._actor)
-            self._end_reign("the failover failed")
+            self._end_term("the failover failed")
             self._resting = True
             self._clock.callLater(ELECTION_BACKOFF_S, self._rested)
             await self._delete_claim(elected.epoch_zk_version)
@@ -366,7 +366,7 @@ class Controller:
         )
         return active
 
-    def _end_reign(self, cause: str) -> None:
+    def _end_term(self, cause: str) -> None:
         """End the term: work in progress fails, and queued events are dropped."""
         active, self._active = self._active, None
         if active is None:
@@ -384,7 +384,7 @@ class Controller:
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.LOST:
             self._registered = False
-            self._end_reign("the session is lost")
+            self._end_term("the session is lost")
             self._set_controller_id(-1)
 
     def _set_controller_id(self, controller_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Drives ``reassignment``, for many partitions at once."""
+"""Runs the reassignments that ``reassignment`` plans, for many partitions at once."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -44,7 +44,7 @@ class Reassignments:
         await self._run([tp for tp in moving if set(broker_ids) & set(self._context.assignment(tp).target)])
 
     async def advance(self, tps: Iterable[TopicPartition]) -> None:
-        """Complete reassignments of these partitions, whose ISRs have changed, if nothing else is missing."""
+        """Complete reassignments of these partitions, whose ISRs have changed, if all other conditions are met."""
         moving = [tp for tp in tps if self._context.assignment(tp).is_being_reassigned]
         await self._complete(await self._completable(moving))
 
@@ -139,7 +139,7 @@ class Reassignments:
         await self._changes.send(sends)
         added = [Replica(tp, broker_id) for tp in tps for broker_id in context.assignment(tp).adding]
         new = [r for r in added if context.replica_state(r) is ReplicaState.NON_EXISTENT]
-        await self._changes.replicas(new, ReplicaEvent.CREATE)
+        await self._changes.move_replicas_and_send(new, ReplicaEvent.CREATE)
 
     async def _complete(self, tps: Sequence[TopicPartition]) -> None:
         """Run phase B."""
@@ -147,7 +147,7 @@ class Reassignments:
             return
         context = self._context
         moving = {tp: context.assignment(tp) for tp in tps}
-        await self._changes.replicas(
+        await self._changes.move_replicas_and_send(
             [Replica(tp, broker_id) for tp in tps for broker_id in moving[tp].adding], ReplicaEvent.BRING_ONLINE
         )
         for tp in tps:
@@ -191,7 +191,7 @@ class Reassignments:
             ReplicaEvent.COMPLETE_DELETION,
             ReplicaEvent.FORGET,
         ):
-            await self._changes.replicas(known, event)
+            await self._changes.move_replicas_and_send(known, event)
 
     def _is_led_by(self, tp: TopicPartition, broker_id: int) -> bool:
         info = self._context.leadership.get(tp)
@@ -213,7 +213,7 @@ class Reassignments:
                 if isinstance(outcome, BadVersion):
                     again[topic] = topics[topic]
                 elif isinstance(outcome, RegistryError):
-                    self._reporter.info("the assignment of %s is not written: %r", topic, outcome)
+                    self._reporter.info("the assignment of %s was not written: %r", topic, outcome)
                 else:
                     written += topics[topic]
                     if isinstance(outcome, ZnodeStat) and stored[topic].zxid == self._context.topic_zxids.get(topic):
@@ -233,7 +233,7 @@ class Reassignments:
             try:
                 data = znodes.with_replicas(topic, entry.data, changed)
             except InvalidZnode as error:
-                self._reporter.info("the assignment of %s is not written: %s", topic, error)
+                self._reporter.info("the assignment of %s was not written: %s", topic, error)
             else:
                 operations[topic] = SetData(znodes.topic_path(topic), data, entry.zk_version)
         return operations

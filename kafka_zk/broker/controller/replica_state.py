@@ -34,7 +34,8 @@ from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
 def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[list[Replica], list[Replica]]:
     """Set the states at failover. Returns the online replicas, then the offline ones.
 
-    Offline replicas are ineligible for deletion until their broker is back: their topic may have to be deleted.
+    Offline replicas are marked ineligible for deletion until their broker is back, because their topic may have to be
+    deleted.
     """
     online: list[Replica] = []
     offline: list[Replica] = []
@@ -124,16 +125,16 @@ def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteSt
 def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteState]) -> list[Send]:
     """ISRs lacked the broker already; its replicas are now Offline. Only UpdateMetadata is sent, for clients."""
     _gone_offline(context, broker_id, unchanged)
-    told = [write.partition for write in unchanged if write.partition.topic not in context.topics_to_delete]
-    return [SendUpdateMetadata(None, told)] if told else []
+    changed = [write.partition for write in unchanged if write.partition.topic not in context.topics_to_delete]
+    return [SendUpdateMetadata(None, changed)] if changed else []
 
 
 def offline_without_leadership(context: Context, replicas: Collection[Replica]) -> list[Send]:
-    """Set replicas to Offline whose partitions never had a leader or are being deleted."""
+    """Set those replicas to Offline whose partitions never had a leader or are being deleted."""
     context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     _enter(context, replicas, ReplicaState.OFFLINE)
-    told = [r.partition for r in replicas if r.partition.topic not in context.topics_with_deletion_started]
-    return [SendUpdateMetadata(None, told)] if told else []
+    changed = [r.partition for r in replicas if r.partition.topic not in context.topics_with_deletion_started]
+    return [SendUpdateMetadata(None, changed)] if changed else []
 
 
 def _has_leadership(context: Context, tp: TopicPartition) -> bool:

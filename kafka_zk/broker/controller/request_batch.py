@@ -35,8 +35,8 @@ from kafka_zk.broker.controller.turns import PARTITIONS_A_TURN
 
 
 class Step(NamedTuple):
-    """``handled``: number of partitions in this step, at most PARTITIONS_AT_ONCE. To send a request, the same number is
-    handled at first. ``requests``: (broker id, request) pairs that are now complete."""
+    """``handled``: number of partitions in this step, at most PARTITIONS_AT_ONCE. Starting to send a request takes the
+    same amount of work. ``requests``: (broker id, request) pairs that are now complete."""
 
     handled: int
     requests: list[tuple[int, ControlRequest]]
@@ -89,9 +89,9 @@ class RequestBatch:
         """
         leader_and_isr, self._leader_and_isr = self._leader_and_isr, {}
         stop_replica, self._stop_replica = self._stop_replica, {}
-        told = self._registered(leader_and_isr)
-        for turn in zip_longest(*(portions(leader_and_isr[broker_id].items()) for broker_id in told)):
-            for broker_id, is_new in zip(told, turn, strict=True):
+        recipients = self._registered(leader_and_isr)
+        for turn in zip_longest(*(portions(leader_and_isr[broker_id].items()) for broker_id in recipients)):
+            for broker_id, is_new in zip(recipients, turn, strict=True):
                 if is_new:
                     yield Step(len(is_new), self._leader_and_isr_request(broker_id, dict(is_new)))
         if not self._holds_updates:
@@ -145,7 +145,7 @@ class RequestBatch:
     def _update_metadata_requests(
         self, broker_ids: Sequence[int], partitions: Iterable[TopicPartition]
     ) -> Iterator[Step]:
-        """The requests for changed partitions; without any, one request with the live brokers."""
+        """The requests for changed partitions; if none has changed, one request with the live brokers."""
         leadership = self._context.leadership
         brokers = tuple(broker.info for _, broker in sorted(self._context.brokers.items()))
         known = [tp for tp in partitions if tp in leadership] if broker_ids else []

@@ -70,7 +70,7 @@ class StateChanges:
     async def send(self, effects: Collection[Send]) -> None:
         await self._send(effects)
 
-    async def partitions(self, partitions: Sequence[TopicPartition], event: PartitionEvent) -> None:
+    async def move_partitions(self, partitions: Sequence[TopicPartition], event: PartitionEvent) -> None:
         """Apply an event other than BRING_ONLINE to partitions."""
         for portion in portions(partitions, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
@@ -82,9 +82,10 @@ class StateChanges:
     async def bring_online(
         self, partitions: Sequence[TopicPartition], strategy: ElectionStrategy
     ) -> dict[TopicPartition, LeadershipInfo]:
-        """Elect first leaders of New partitions, and others by ``strategy``. Returns the new leadership.
+        """Elect the first leaders of New partitions, and leaders of other partitions by ``strategy``. Returns the new
+        leadership.
 
-        In portions: brokers open one portion's logs while ZooKeeper writes the next one's znodes.
+        Works in portions, so that brokers open one portion's logs while ZooKeeper writes the next portion's znodes.
         """
         elected: dict[TopicPartition, LeadershipInfo] = {}
         for portion in portions(partitions, PARTITIONS_A_TURN):
@@ -105,7 +106,7 @@ class StateChanges:
         return await self.bring_online(partition_state.electable(self._context), ElectionStrategy.OFFLINE)
 
     async def elect_returned(self) -> dict[TopicPartition, LeadershipInfo]:
-        """Elect leaders again if a member of the ISR was away unnoticed or started uncleanly."""
+        """Elect leaders again where a member of the ISR was away unnoticed or started uncleanly."""
         returned: list[TopicPartition] = []
         for portion in portions(self._context.partitions(), PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
@@ -123,11 +124,12 @@ class StateChanges:
             found += [tp for tp in portion if partition_state.has_candidate(self._context, tp)]
         return found
 
-    async def replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> None:
+    async def move_replicas_and_send(self, replicas: Sequence[Replica], event: ReplicaEvent) -> None:
+        """Apply an event to replicas, and send the requests that follow."""
         await self._send(await self.move_replicas(replicas, event))
 
     async def move_replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> list[Send]:
-        """Like ``replicas``, but return the effects, so that several changes can share requests."""
+        """Like ``move_replicas_and_send``, but return the effects, so that several changes can share requests."""
         sends: list[Send] = []
         target = event.target
         for portion in portions(replicas, PARTITIONS_A_TURN):
@@ -254,8 +256,9 @@ class StateChanges:
     ) -> tuple[list[WriteState], list[WriteState]]:
         """Write the states that ``decide`` returns. Returns those written, and those that were right already.
 
-        Only controllers create and delete state znodes, so known states are used without a read; a write of an outdated
-        state fails the version check. After such a failure, or a rejection by ``decide``, the state is read again.
+        Only controllers create and delete state znodes, so known states are used without a read: the version check
+        prevents a write that is based on an outdated state. If the check fails, or ``decide`` rejects a state, the
+        state is read again.
         """
         written: list[WriteState] = []
         unchanged: list[WriteState] = []

@@ -58,7 +58,7 @@ class StoredTopic(NamedTuple):
 
 
 class StoredOrders(NamedTuple):
-    """The valid reassignment requests, and their znode's stat if there is one."""
+    """The valid reassignment requests, and their znode's stat if it exists."""
 
     targets: dict[TopicPartition, list[int]]
     stat: ZnodeStat | None
@@ -89,7 +89,7 @@ class ControllerStore:
     async def ready(self) -> None:
         """Wait until the session is certainly alive. Raises ControllerMoved, SessionLost."""
         while True:
-            self._require_reign()
+            self._require_term()
             if self._client.state is SessionState.SUSPENDED:
                 waiting: Deferred[None] = Deferred()
                 self._waiting.append(waiting)
@@ -189,24 +189,24 @@ class ControllerStore:
 
     async def log_dir_events(self, paths: Sequence[str]) -> set[int]:
         """The brokers that the notifications at these paths name."""
-        told = [
+        broker_ids = [
             self._understood(path, partial(isr.decode_log_dir_event, path, answer[0]))
             for path, answer in zip(paths, await self.get_all(paths), strict=True)
             if answer is not None
         ]
         for path in paths:
             self._faults.forget(path)
-        return {broker_id for broker_id in told if broker_id is not None}
+        return {broker_id for broker_id in broker_ids if broker_id is not None}
 
     async def isr_changes(self, paths: Sequence[str]) -> set[TopicPartition]:
         """The partitions that the notifications at these paths name."""
-        told: set[TopicPartition] = set()
+        partitions: set[TopicPartition] = set()
         for path, answer in zip(paths, await self.get_all(paths), strict=True):
             if answer is not None:
-                told |= self._understood(path, partial(isr.decode_isr_change, path, answer[0])) or set()
+                partitions |= self._understood(path, partial(isr.decode_isr_change, path, answer[0])) or set()
         for path in paths:
             self._faults.forget(path)
-        return told
+        return partitions
 
     async def reassignment_orders(self) -> StoredOrders:
         """The requested targets by partition; empty if the znode is missing or invalid."""
@@ -267,7 +267,7 @@ class ControllerStore:
         return outcomes
 
     async def delete_all(self, paths: Iterable[str], czxids: Mapping[str, int] | None = None) -> None:
-        """Delete znodes in order, with children that other clients created; missing ones are skipped."""
+        """Delete znodes in order, including children that other clients created. Missing znodes are skipped."""
         wanted = list(paths)
         outcomes = await self.write([Delete(path) for path in wanted], czxids)
         for path, outcome in zip(wanted, outcomes, strict=True):
@@ -278,9 +278,9 @@ class ControllerStore:
                     raise each
 
     async def delete_topics(self, partitions: Mapping[str, Sequence[int]]) -> None:
-        """Delete topics' znodes, leaves first, and last the requests to delete them.
+        """Delete topics' znodes, leaves first, then the requests to delete the topics.
 
-        The configuration goes before the topic: then a topic of the same name can be created.
+        The configuration is deleted before the topic, so that a new topic of the same name does not inherit or lose it.
         """
         operations: list[Operation] = []
         topic_at: dict[str, int] = {}  # index of the operation that deletes the topic's znode
@@ -352,7 +352,8 @@ class ControllerStore:
     async def _resolved(
         self, operations: Sequence[Operation], outcomes: Sequence[Result | RegistryError]
     ) -> list[Result | RegistryError]:
-        """If an earlier attempt had applied a refused operation, replace the refusal by the operation's result."""
+        """If a refused operation had been applied by an earlier attempt, replace the refusal with the operation's
+        result."""
         doubtful = [
             (index, operation)
             for index, (operation, outcome) in enumerate(zip(operations, outcomes, strict=True))
@@ -362,12 +363,12 @@ class ControllerStore:
         for (index, operation), present in zip(
             doubtful, await self.get_all([operation.path for _, operation in doubtful]), strict=True
         ):
-            if _stands(operation, present):
+            if _was_applied(operation, present):
                 resolved[index] = operation.path if isinstance(operation, Create) else present and present[1]
         return resolved
 
     async def _renew_lease(self) -> None:
-        """Renew the lease; without a response, the session's state changes."""
+        """Renew the lease. If there is no response, the session's state changes."""
         try:
             await self._client.sync()
         except ConnectionLoss:
@@ -378,7 +379,7 @@ class ControllerStore:
         self._clock.callLater(PAUSE_AFTER_LOSS_S, waiting.callback, None)
         await waiting
 
-    def _require_reign(self) -> None:
+    def _require_term(self) -> None:
         if self._closed:
             raise ControllerMoved("this term is over")
         if self._client.state is SessionState.LOST or self._client.session_id != self._session_id:
@@ -398,7 +399,7 @@ def _windows(wanted: Sequence[T]) -> Iterator[Sequence[T]]:
         yield wanted[start : start + READS_AT_ONCE]
 
 
-def _stands(operation: Operation, present: tuple[bytes | None, ZnodeStat] | None) -> bool:
+def _was_applied(operation: Operation, present: tuple[bytes | None, ZnodeStat] | None) -> bool:
     """True if the znode is in the state that a successful operation would leave."""
     match operation:
         case Create(_, data):

@@ -52,7 +52,7 @@ class TopicChanges:
         partitions = await self._adopt(await self._read(added))
         if added or removed:
             self._reporter.info("topics added: %s; removed: %s", shortened(added), shortened(removed))
-        await self._make(partitions)
+        await self._create_partitions(partitions)
         return added, removed
 
     async def assignment_changed(self, topic: str) -> None:
@@ -71,10 +71,10 @@ class TopicChanges:
         elif added:
             await self._assign(topic, added, stored.assignment)
             self._reporter.info("%s has %d new partitions", topic, len(added))
-            await self._make([TopicPartition(topic, number) for number in added])
+            await self._create_partitions([TopicPartition(topic, number) for number in added])
 
     def is_news(self, topic: str, zxid: int) -> bool:
-        """True if the znode that a watch saw must be read. ``zxid``: of its last write."""
+        """True if the znode that a watch saw must be read. ``zxid``: the znode's last write."""
         return topic in self._context.topics and zxid != self._context.topic_zxids.get(topic)
 
     async def _read(self, names: Sequence[str]) -> dict[str, StoredTopic]:
@@ -89,7 +89,7 @@ class TopicChanges:
         return {topic: found[topic] for topic in names if topic in found}
 
     async def _with_new_ids(self, stored: Mapping[str, StoredTopic]) -> tuple[dict[str, StoredTopic], list[str]]:
-        """Topics with ids, then those that another client changed meanwhile."""
+        """Write missing ids. Returns the topics with ids, then the topics that another client has changed since."""
         ids = {topic: self._context.topic_ids.get(topic) or self._new_id() for topic in stored}
         operations: list[Operation] = [
             SetData(znodes.topic_path(topic), znodes.with_topic_id(topic, entry.data, ids[topic]), entry.zk_version)
@@ -102,7 +102,7 @@ class TopicChanges:
                 again.append(topic)
             elif isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
                 self._store.cannot_use(znodes.topic_path(topic), f"no topic id can be added: {outcome!r}")
-                is_known = topic in self._context.topic_ids  # without an id a topic is not served
+                is_known = topic in self._context.topic_ids  # brokers would not serve a topic without an id
                 found[topic] = entry if is_known else entry._replace(assignment=TopicAssignment({}))
             elif isinstance(outcome, ZnodeStat):
                 assignment = replace(entry.assignment, topic_id=ids[topic])
@@ -126,15 +126,16 @@ class TopicChanges:
             for number in portion:
                 self._context.assign(TopicPartition(topic, number), assignment_of(assignment, number))
 
-    async def _make(self, partitions: Sequence[TopicPartition]) -> None:
-        """Create partitions in portions: brokers open the logs of one portion while ZooKeeper writes the znodes of the
-        next."""
+    async def _create_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        """Move partitions to New, then to Online, for which LeaderAndIsr is sent. Works in portions, so that brokers
+        open the logs of one portion while ZooKeeper writes the znodes of the next.
+        """
         for portion in whole_topics(partitions):
             replicas = await self._replicas_of(portion)
-            await self._changes.partitions(portion, PartitionEvent.CREATE)
-            await self._changes.replicas(replicas, ReplicaEvent.CREATE)
+            await self._changes.move_partitions(portion, PartitionEvent.CREATE)
+            await self._changes.move_replicas_and_send(replicas, ReplicaEvent.CREATE)
             await self._changes.bring_online(portion, ElectionStrategy.OFFLINE)
-            await self._changes.replicas(replicas, ReplicaEvent.BRING_ONLINE)
+            await self._changes.move_replicas_and_send(replicas, ReplicaEvent.BRING_ONLINE)
 
     async def _replicas_of(self, partitions: Sequence[TopicPartition]) -> list[Replica]:
         replicas: list[Replica] = []

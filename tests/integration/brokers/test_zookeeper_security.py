@@ -17,6 +17,8 @@ from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.web.sources import LogSource, WatchSource
 from kafka_zk.registry.client.client import Create, SessionState
 from kafka_zk.registry.client.errors import AuthenticationFailed, ConnectionTimeout, NoAuth
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
@@ -31,8 +33,8 @@ from tests.integration.processes import wait_for
 
 pytestmark = pytest.mark.integration
 
-LONG_TICK_MS, LONG_SESSION_MS = 3_000, 60_000  # longer than anything that a test waits for on a busy machine
-HOPELESS_MS = 5_000  # where a server just closes the connection, and nothing but the timeout ends the attempts
+LONG_TICK_MS, LONG_SESSION_MS = 3_000, 60_000  # longer than any wait of a test on a busy machine
+HOPELESS_MS = 5_000  # for a server that just closes the connection, so that only the timeout ends the attempts
 
 
 def client_of(
@@ -43,7 +45,7 @@ def client_of(
     session_timeout_ms: int = SESSION_TIMEOUT_MS,
     connection_timeout_ms: int = CONNECTION_TIMEOUT_MS,
 ) -> KazooBlockingClient:
-    """A client that is let in, but for what is changed; an empty value takes a key away."""
+    """A client with the valid properties except those in ``changed``; an empty value removes a key."""
     properties = {key: value for key, value in {**server.client_properties, **(changed or {})}.items() if value}
     return KazooBlockingClient(
         server.connect_string + chroot,
@@ -54,7 +56,7 @@ def client_of(
 
 
 def long_sessions(variant: Variant, folder: Path) -> EmbeddedZooKeeper:
-    """A server that lets sessions last LONG_SESSION_MS, not yet started."""
+    """A server, not yet started, that allows sessions of LONG_SESSION_MS."""
     security = server_security(variant, folder / "security")
     return EmbeddedZooKeeper(folder, tick_time_ms=LONG_TICK_MS, force_sync=False, security=security)
 
@@ -67,13 +69,42 @@ async def create(client: KazooBlockingClient, path: str, data: bytes = b"") -> N
 
 
 def creator_of(variant: Variant, acls: Mapping[str, Acl]) -> str:
-    """The identity under which a variant's znodes are expected to be kept."""
+    """The identity that must own a variant's znodes."""
     scheme = {"digest": "digest", "sasl": "sasl", "mtls": "x509"}[variant]
     owners = {(s, i) for acl in acls.values() for s, i, _ in acl if s != "world"}
-    assert len(owners) == 1, f"one broker user makes one owner, not {owners}"
+    assert len(owners) == 1, f"one broker user creates all znodes, not {owners}"
     [(found, identity)] = owners
     assert found == scheme
     return identity
+
+
+def _lasts(path: str) -> bool:
+    """Other sessions begin and end during the test."""
+    return not path.startswith("/zookeeper")
+
+
+def recorded_by_watches(server: EmbeddedZooKeeper) -> set[str]:
+    """The znodes that the recorder of a live cluster sees."""
+    source = WatchSource(server.connect_string, zookeeper_security(server.client_properties))
+    recording = Recording()
+
+    def seen() -> set[str]:
+        recording.add([], source.read())
+        found = set(recording.znodes.after(recording.entries.count).znodes)
+        return {path for path in found if _lasts(path) and path != "/"} if "/config/brokers/0" in found else set()
+
+    try:
+        found: set[str] = wait_for(seen, "the znodes")
+        return found
+    finally:
+        source.close()
+
+
+def recorded_from_log(server: EmbeddedZooKeeper) -> set[str]:
+    recording = Recording()
+    recording.add([], LogSource(server.data_dir / "data").read())
+    found = recording.znodes.after(recording.entries.count).znodes
+    return {path for path in found if _lasts(path) and path != "/"}
 
 
 @pytest.mark.one_in(3)
@@ -83,7 +114,7 @@ def creator_of(variant: Variant, acls: Mapping[str, Acl]) -> str:
 def test_complaint_24_every_znode_has_the_acl_of_its_kind(
     variant: Variant, make_zookeeper: MakeZooKeeper, make_cluster: MakeCluster
 ) -> None:
-    """Brokers, topics, configurations and records; then every znode that was made is listed and judged."""
+    """Create brokers, topics, configurations and records, then list every znode and check its ACL."""
     server = make_zookeeper(variant)
     cluster = make_cluster(broker_count=1, zookeeper=server)
     with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
@@ -93,12 +124,13 @@ def test_complaint_24_every_znode_has_the_acl_of_its_kind(
     with BlockingReader(bootstrap_servers=cluster.bootstrap) as reader:
         reader.assign({TopicPartition("secured", 1): 0})
         assert wait_for(lambda: reader.poll(1_000), "the record")[0].value == b"value"
-    with client_of(server) as client:  # what no part of the broker writes yet
+    with client_of(server) as client:  # znodes that no part of the broker writes yet
         for path in ("/config/users/alice", "/consumers/group", "/config/brokers/0"):
             run_blocking(create(client, path))
 
     acls = znode_acls(server.connect_string, server.client_properties)
     acls.pop("/")  # ZooKeeper's own
+    assert recorded_by_watches(server) == recorded_from_log(server) == {path for path in acls if _lasts(path)}
     assert {"/brokers/ids/0", "/controller", "/brokers/topics/secured/partitions/1/state", "/cluster/id"} <= acls.keys()
     if variant in ("open", "tls"):
         assert set(acls.values()) == {OPEN}
@@ -116,7 +148,9 @@ def test_complaint_24_every_znode_has_the_acl_of_its_kind(
 
 
 def test_complaint_24_a_stranger_may_read_but_not_write_and_is_told_why(make_zookeeper: MakeZooKeeper) -> None:
-    """Without an identity, and with one of the right name and the wrong password: digest proves nothing at login."""
+    """The strangers have no identity, the right name with a wrong password, or another name: digest verifies nothing at
+    login.
+    """
     server = make_zookeeper("digest")
     with client_of(server, chroot="/kafka") as owner:
         for path in ("/brokers", "/config", "/config/users", "/consumers"):
@@ -149,7 +183,7 @@ def test_complaint_24_a_stranger_may_read_but_not_write_and_is_told_why(make_zoo
 def test_complaint_24_a_wrong_password_for_sasl_is_refused_at_once_and_named(
     make_zookeeper: MakeZooKeeper, tmp_path: Path
 ) -> None:
-    """Rather than retried until a timeout that says nothing."""
+    """The client does not retry until a timeout that names no cause."""
     server = make_zookeeper("sasl")
     wrong = write_login(tmp_path / "wrong.conf", "Client", username=USER, password="wrong")
     with pytest.raises(AuthenticationFailed, match=rf"refused user '{USER}' or its password \(SASL DIGEST-MD5\)"):
@@ -161,7 +195,7 @@ def test_complaint_24_a_wrong_password_for_sasl_is_refused_at_once_and_named(
 
 
 def test_complaint_24_digest_is_not_sasl(make_zookeeper: MakeZooKeeper) -> None:
-    """The same name and password as ``digest`` do not let in where SASL is asked for."""
+    """The same name and password as ``digest`` are refused where the server requires SASL."""
     server = make_zookeeper("sasl")
     with pytest.raises(AuthenticationFailed, match="SASL"):
         client_of(server, {JAAS_FILE: "", DIGEST: f"{USER}:{PASSWORD}"}).start()
@@ -178,7 +212,7 @@ def test_a_broker_that_is_refused_ends_with_the_reason(
 
 @pytest.mark.parametrize("variant", [pytest.param("sasl", marks=pytest.mark.long), "mtls"])
 def test_an_identity_survives_a_reconnect(variant: Variant, tmp_path: Path) -> None:
-    """The session goes on over the new connection, and it is let do what it was let do before."""
+    """The session continues over the new connection with its identity and permissions."""
     with long_sessions(variant, tmp_path) as server, client_of(server, session_timeout_ms=LONG_SESSION_MS) as client:
         session_id = client.session_id
         run_blocking(create(client, "/before"))
@@ -210,7 +244,7 @@ def test_complaint_25_a_wrong_authority_is_named(tls_server: EmbeddedZooKeeper, 
 
 
 def test_complaint_25_a_wrong_host_name_is_refused_unless_the_check_is_off(tmp_path: Path) -> None:
-    """The name that counts is the one in zookeeper.connect; nothing is looked up backwards."""
+    """Only the name in zookeeper.connect counts; the client makes no reverse lookup."""
     security = server_security("tls", tmp_path / "security", hosts=["zookeeper.example"])
     with EmbeddedZooKeeper(tmp_path, tick_time_ms=200, force_sync=False, security=security) as server:
         with pytest.raises(AuthenticationFailed, match="certificate is for another host: IP address mismatch"):
@@ -221,7 +255,7 @@ def test_complaint_25_a_wrong_host_name_is_refused_unless_the_check_is_off(tmp_p
 
 @pytest.mark.parametrize(("host", "in_certificate"), [("localhost", "localhost"), (LOCALHOST, LOCALHOST)])
 def test_complaint_25_names_and_addresses_are_both_checked(host: str, in_certificate: str, tmp_path: Path) -> None:
-    """A certificate for an address only is good for that address, though a name leads to it as well."""
+    """A certificate for an address is valid only for this address, even if a host name leads to the same server."""
     security = server_security("tls", tmp_path / "security", hosts=[in_certificate])
     with EmbeddedZooKeeper(tmp_path, tick_time_ms=200, force_sync=False, security=security) as server:
         trusting = zookeeper_security(server.client_properties)
@@ -233,7 +267,7 @@ def test_complaint_25_names_and_addresses_are_both_checked(host: str, in_certifi
 
 
 def test_complaint_25_reads_of_every_size_arrive_whole(tmp_path: Path) -> None:
-    """Answers that span many TLS records, and many answers within one."""
+    """Some responses span many TLS records, and some records hold many responses."""
     sizes = [0, 1, 16_383, 16_384, 16_385, 100_000, 900_000, *range(200)]
     with long_sessions("tls", tmp_path) as server, client_of(server, session_timeout_ms=LONG_SESSION_MS) as client:
 
@@ -252,7 +286,7 @@ def test_complaint_25_reads_of_every_size_arrive_whole(tmp_path: Path) -> None:
 def test_complaint_25_a_client_without_the_certificate_asked_for_is_refused(make_zookeeper: MakeZooKeeper) -> None:
     server = make_zookeeper("mtls")
     with client_of(server):
-        pass  # its first handshake takes long on a busy machine, and is over now
+        pass  # its first handshake, which takes long on a busy machine, is over now
     without = {SSL + "keystore.location": "", "zookeeper.set.acl": ""}
     with pytest.raises(ConnectionTimeout, match=r"TLS handshake failed|server closed the connection|reset by peer"):
         client_of(server, without, connection_timeout_ms=HOPELESS_MS).start()
@@ -274,9 +308,9 @@ def test_plain_text_to_a_tls_port_and_back_is_told(tls_server: EmbeddedZooKeeper
 # --- supervisors ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.embedded  # nobody supervises brokers in containers
+@pytest.mark.embedded  # brokers in containers have no supervisor
 def test_the_session_of_a_dead_broker_is_closed_over_tls(tmp_path: Path) -> None:
-    """By the supervisor, with the broker's certificate; see decision 0016. The session would last much longer."""
+    """The supervisor closes it with the broker's certificate; see decision 0016. The session would last much longer."""
     keys = {"zookeeper.session.timeout.ms": str(LONG_SESSION_MS)}
     with (
         long_sessions("mtls", tmp_path / "zookeeper") as server,
@@ -300,7 +334,7 @@ def test_the_session_of_a_dead_broker_is_closed_over_tls(tmp_path: Path) -> None
 def test_tools_take_a_tls_config_file(
     tls_server: EmbeddedZooKeeper, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The option and the file of Kafka's own tools."""
+    """The tools accept the option and the file of Kafka's own tools."""
     config = tmp_path / "zk-tls.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in tls_server.client_properties.items()))
     with client_of(tls_server, chroot="/kafka") as client:

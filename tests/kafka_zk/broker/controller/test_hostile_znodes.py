@@ -1,4 +1,6 @@
-"""Whatever stands in a znode harms its own partition at most, never another topic, and heals when it is mended."""
+"""An invalid znode harms at most its own partition, never another topic. The partition recovers when the znode is
+repaired.
+"""
 
 import json
 import logging
@@ -29,7 +31,7 @@ def no_event_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 def put(cluster: Cluster, path: str, data: bytes) -> None:
-    """Like a tool or a person: write the znode whether or not it exists."""
+    """Write the znode, whether or not it exists, like a tool or an administrator."""
     if cluster.zookeeper.tree.exists(path) is None:
         cluster.scheduler.run(create_with_parents(cluster.tool, Create(path, data)))
     else:
@@ -79,7 +81,7 @@ def test_existing_topics_are_served_after_a_failover_with_it(cluster: Cluster, p
 
 
 def test_a_topic_that_is_mended_is_led(cluster: Cluster) -> None:
-    """Also if a controller that did not understand it was elected meanwhile, after another one had made it."""
+    """This holds even if a controller that could not decode the topic was elected after its creation."""
     cluster.create("t", {0: [1], 1: [2]})
     cluster.settle()
     good, _ = cluster.zookeeper.tree.get(topic_path("t"))
@@ -131,7 +133,9 @@ def test_a_leader_epoch_that_cannot_grow_harms_its_partition_only(cluster: Clust
 
 
 def test_a_controller_epoch_of_the_future_is_not_believed_for_ever(cluster: Cluster) -> None:
-    """The state of one partition claims to be by a later controller; when it is mended the partition is led again."""
+    """The state of one partition claims a later controller epoch; the partition is led again when the state is
+    repaired.
+    """
     cluster.create("t", {0: [2, 1], 1: [2, 1]})
     cluster.settle()
     put(cluster, state_path("t", 0), encode_state(LeaderIsrAndControllerEpoch(2, [2, 1], 0, 2**31 - 1)))
@@ -153,7 +157,7 @@ def test_garbage_in_the_controller_epoch_delays_the_election_until_it_is_mended(
     cluster.scheduler.run(cluster.tool.delete(CONTROLLER))
     cluster.settle(HEALING_MS)
     assert cluster.active == []
-    assert len(errors_about(caplog, CONTROLLER_EPOCH)) == len(cluster.brokers)  # one by each of them
+    assert len(errors_about(caplog, CONTROLLER_EPOCH)) == len(cluster.brokers)  # each broker sends one
     put(cluster, CONTROLLER_EPOCH, b"7")
     cluster.settle(500)
     assert cluster.controller.controller_epoch == 8
@@ -200,7 +204,7 @@ def test_a_registration_under_a_name_that_is_no_broker_id_is_ignored(cluster: Cl
 
 @pytest.mark.parametrize("name", ["a b", "x" * 250, "x" * 40_000, "ü"])
 def test_a_topic_of_an_illegal_name_is_ignored(cluster: Cluster, caplog: pytest.LogCaptureFixture, name: str) -> None:
-    """Its name could not stand in every version of every answer, nor in a file's name."""
+    """Not every version of every response could contain the name, nor could a file name."""
     put(cluster, topic_path(name), big({"0": [1]}))
     cluster.settle()
     cluster.create("later", {0: [2]})
@@ -236,7 +240,7 @@ def test_elections_do_not_come_faster_with_every_garbage_that_is_written(cluster
 def test_an_entry_that_cannot_be_understood_stays_in_the_znode_for_whoever_mends_it(
     cluster: Cluster, listed: object
 ) -> None:
-    """Also when the controller gives the topic an id, as an old tool wrote it without one."""
+    """The entry stays even when the controller adds a topic id, which the old tool had left out."""
     put(cluster, topic_path("t"), big(listed))
     cluster.settle()
     assert led_by(cluster, "t") == {0: 1}
@@ -251,7 +255,8 @@ def test_a_refusal_is_told_again_for_another_topic_of_the_name(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     def warnings() -> int:
-        return sum("cannot go to" in record.getMessage() and "t-0" in record.getMessage() for record in caplog.records)
+        lines = [record.getMessage() for record in caplog.records]
+        return sum("is impossible for" in line and "t-0" in line for line in lines)
 
     for expected in (1, 2, 3):
         cluster.create("t", {0: [7]})
@@ -266,7 +271,7 @@ def test_many_partitions_without_a_live_replica_are_one_line(
 ) -> None:
     cluster.create("t", {number: [7] for number in range(1_200)})
     cluster.settle()
-    lines = [record.getMessage() for record in caplog.records if "cannot go to" in record.getMessage()]
+    lines = [record.getMessage() for record in caplog.records if "is impossible for" in record.getMessage()]
     assert len(lines) == 1 and "t-0, t-1, t-2, t-3, t-4 and 1195 more" in lines[0]
 
 

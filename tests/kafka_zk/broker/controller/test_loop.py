@@ -1,4 +1,4 @@
-"""The controller against the in-memory ZooKeeper: election, failover, brokers that come and go."""
+"""The controller against the in-memory ZooKeeper: election, failover, and brokers that leave and return."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ def test_shutdown_resigns_so_that_another_one_is_elected_at_once(cluster: Cluste
     assert cluster.brokers[0].named(events.ControllerResigned)[0].cause == "shutdown"
 
 
-def test_a_lost_session_ends_the_reign_at_once_and_the_broker_stands_again(cluster: Cluster) -> None:
+def test_a_lost_session_ends_the_term_at_once_and_the_broker_stands_again(cluster: Cluster) -> None:
     first = cluster.brokers[0]
     epoch = first.epoch
     cluster.zookeeper.expire(first.client)
@@ -93,7 +93,7 @@ def test_a_killed_leader_is_replaced_from_the_isr(cluster: Cluster) -> None:
 
 
 def test_who_takes_over_tells_no_part_of_a_topic(cluster: Cluster) -> None:
-    """Brokers that have just started know nothing of the partitions whose leaders live on."""
+    """A broker that has just started knows nothing of the partitions whose leaders stay."""
     cluster.create("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 1, 0]})
     cluster.settle()
     cluster.kill(0)
@@ -106,7 +106,7 @@ def test_who_takes_over_tells_no_part_of_a_topic(cluster: Cluster) -> None:
 
 
 def test_observers_are_told_of_an_isr_that_a_dead_follower_left(cluster: Cluster) -> None:
-    """``kafka-zk watch --cluster`` says who wrote the state znode, and why."""
+    """``kafka-zk watch --cluster`` shows which broker wrote the state znode, and why."""
     cluster.create("t", {0: [0, 1, 2]})
     cluster.settle()
     cluster.kill(2)
@@ -148,7 +148,7 @@ def test_an_unclean_election_needs_the_topics_permission(cluster: Cluster) -> No
 
 
 def test_a_bounced_broker_is_told_everything_again(cluster: Cluster) -> None:
-    """A new session so fast that the registration seems never to have gone."""
+    """The new session begins so soon that the controller never sees the registration missing."""
     cluster.create("t", {0: [2], 1: [2, 1]})
     cluster.settle()
     old = cluster.brokers[2].epoch
@@ -161,7 +161,7 @@ def test_a_bounced_broker_is_told_everything_again(cluster: Cluster) -> None:
 
 
 def test_a_dead_leader_is_replaced_before_a_bounced_follower_leaves_the_isr() -> None:
-    """The controller sees both at once. It must not write, or tell anyone, that the dead broker leads on."""
+    """The controller sees both changes together. It must neither write nor send that the dead broker still leads."""
     cluster = Cluster(broker_count=4)
     cluster.create("t", {0: [1, 2, 3]})
     cluster.settle()
@@ -185,7 +185,7 @@ def test_a_dead_leader_is_replaced_before_a_bounced_follower_leaves_the_isr() ->
 
 
 def test_a_process_that_wakes_up_late_does_not_announce_its_election(cluster: Cluster) -> None:
-    """It was paused between its election and the answer, and another controller has been elected since."""
+    """The process was paused between its election and the response, and another controller has been elected since."""
     cluster.zookeeper.expire(cluster.brokers[0].client)
     tree = cluster.zookeeper.tree
     cluster.scheduler.run_until(lambda: tree.exists(controller.CONTROLLER) is None)
@@ -234,7 +234,7 @@ def test_a_failed_log_directory_moves_the_leader(cluster: Cluster) -> None:
 
 
 def test_old_brokers_get_old_versions(cluster: Cluster) -> None:
-    """Kafka 2.4: StopReplica then has one delete flag for the whole message."""
+    """Kafka 2.4's StopReplica has one delete flag for the whole message."""
     cluster.kill(2)
     cluster.settle(10_000)
     old = cluster.restart(2)
@@ -263,7 +263,7 @@ def test_controlled_shutdown_moves_leaders_and_stops_followers(cluster: Cluster)
 
 
 def test_a_broker_may_stop_when_its_successors_lead_and_everybody_knows(cluster: Cluster) -> None:
-    """The new leader is known when the response is sent, so redirected clients find it immediately."""
+    """All brokers know the new leader when the response is sent, so redirected clients find it immediately."""
     cluster.create("t", {number: [2, 1, 0] for number in range(300)})
     cluster.settle()
     assert cluster.scheduler.run(cluster.controller.handle_controlled_shutdown(2, cluster.brokers[2].epoch)) == []
@@ -324,7 +324,7 @@ def test_a_new_controller_shrinks_isrs_when_its_own_broker_leads_or_after_a_whil
         assert state is not None
         return list(state.isr)
 
-    cluster.scheduler.run_until(lambda: isr_of(0) == [1])  # seen at the next event, so perhaps half a second late
+    cluster.scheduler.run_until(lambda: isr_of(0) == [1])  # seen at the next event, perhaps half a second later
     cluster.settle(LEADERS_WITHIN_S * 500)
     assert isr_of(1) == ([1, 0] if own else [1])
     cluster.settle(LEADERS_WITHIN_S * 600)
@@ -334,7 +334,7 @@ def test_a_new_controller_shrinks_isrs_when_its_own_broker_leads_or_after_a_whil
 def test_a_broker_that_does_not_answer_delays_no_stop_for_long(cluster: Cluster) -> None:
     cluster.create("t", {0: [2, 1]})
     cluster.settle()
-    cluster.brokers[1].up = False  # it does not answer, and its session goes on
+    cluster.brokers[1].up = False  # the broker does not respond, but its session stays alive
     before_s = cluster.scheduler.clock.seconds()
     assert cluster.scheduler.run(cluster.controller.handle_controlled_shutdown(2, cluster.brokers[2].epoch)) == []
     assert cluster.scheduler.clock.seconds() - before_s < TOLD_WITHIN_S + 0.1

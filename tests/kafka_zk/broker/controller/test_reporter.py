@@ -1,4 +1,4 @@
-"""What the controller logs, and how often: each failure once, however many brokers or partitions have it."""
+"""What the controller logs, and how often: each failure once, however many brokers or partitions it affects."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -47,7 +47,7 @@ def test_an_unreachable_broker_is_logged_once(reporter: ControllerReporter, capl
     assert len(lines(caplog)) == 1
     reached(reporter, 1)
     lost(reporter, 1)
-    assert len(lines(caplog)) == 1, "it was reachable meanwhile"
+    assert len(lines(caplog)) == 1, "the broker was reachable in between"
 
 
 def test_many_unreachable_brokers_share_a_line(reporter: ControllerReporter, caplog: pytest.LogCaptureFixture) -> None:
@@ -97,12 +97,12 @@ def test_a_line_does_not_give_one_reason_for_all(
 
 
 def test_a_change_of_state_that_is_not_legal_is_reported(cluster: Cluster) -> None:
-    """Instead of an exception, which would end the controller's term."""
+    """An exception would end the controller's term."""
     cluster.create("t", {0: [0]})
     cluster.settle()
     changes = cluster.controller._active._changes  # type: ignore[union-attr]
-    cluster.scheduler.run(changes.partitions([TP], PartitionEvent.DELETE))
-    cluster.scheduler.run(changes.replicas([Replica(TP, 0)], ReplicaEvent.FORGET))
+    cluster.scheduler.run(changes.move_partitions([TP], PartitionEvent.DELETE))
+    cluster.scheduler.run(changes.move_replicas_and_send([Replica(TP, 0)], ReplicaEvent.FORGET))
     (active,) = cluster.active
     assert [change for event in active.named(ChangesRefused) for change in event.refused] == [
         FailedChange(TP, "OnlinePartition -> NonExistentPartition is not legal"),
