@@ -66,7 +66,7 @@ class BrokerRegistry:
                 try:
                     return await take(self._client, path, [*news, *creation], own_previous_session_ids, rewritten)
                 except NoNode:
-                    if len(news) < 2:  # with more, a controller has just deleted an earlier announcement
+                    if len(news) < 2:  # otherwise, a controller has just deleted an announcement: try again
                         raise
 
         return await wait_until_expired(
@@ -153,13 +153,13 @@ class BrokerWatcher:
             self._watchers[broker_id] = DataWatcher(
                 self._client,
                 znodes.broker_path(broker_id),
-                partial(self._read, broker_id),
+                partial(self._registration_read, broker_id),
                 self._events,
-                on_hidden=partial(self._read, broker_id, None, None),
+                on_hidden=partial(self._registration_read, broker_id, None, None),
             )
         self._is_watching_more = False
 
-    def _read(self, broker_id: int, data: bytes | None, stat: ZnodeStat | None) -> None:
+    def _registration_read(self, broker_id: int, data: bytes | None, stat: ZnodeStat | None) -> None:
         self._entries[broker_id] = None if stat is None else _decode(broker_id, data, stat)
         self._watch_more()
         self._report()

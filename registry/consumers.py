@@ -131,13 +131,14 @@ class MemberWatch:
             self._parent, self._names, self._members = None, set(), {}
             return (), partial(self._on_change, {})
         names, stat = found_names
-        known = {} if self._hides_something(stat, set(names)) else self._members
+        known = {} if self._missed_a_change(stat, set(names)) else self._members
         fresh = await _read_members(self._client, self._group, [name for name in names if name not in known])
         self._parent, self._names = stat, set(names)
         self._members = {name: fresh.get(name) or known[name] for name in names if name in fresh or name in known}
         return (stat.czxid, stat.pzxid), partial(self._on_change, dict(self._members))
 
-    def _hides_something(self, stat: ZnodeStat, names: set[str]) -> bool:
+    def _missed_a_change(self, stat: ZnodeStat, names: set[str]) -> bool:
+        """True unless ``names`` shows every change since the last read: see the module docstring."""
         if self._parent is None or self._parent.czxid != stat.czxid:
             return True
         return stat.cversion - self._parent.cversion != len(names ^ self._names)

@@ -59,7 +59,7 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def quota_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[Access]:
-    """Raises as ``open_access`` does."""
+    """Raises the errors of ``open_access``."""
     return open_access(bootstrap, zookeeper, _Brokers, _in_zookeeper)
 
 
@@ -88,11 +88,13 @@ def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
         **options: Any,
     ) -> Any:
         entity: Entity = {}
-        for kind, name, is_default in (
-            ("user", user, default_user), ("client-id", client_id, default_client), ("ip", ip, default_ip),
-        ):  # fmt: skip
+        for kind, default, name, is_default in (
+            ("user", "--default-user", user, default_user),
+            ("client-id", "--default-client", client_id, default_client),
+            ("ip", "--default-ip", ip, default_ip),
+        ):
             if name is not None and is_default:
-                raise click.UsageError(f"--{kind} and its default: name one of them.")
+                raise click.UsageError(f"--{kind} and {default} cannot be combined: give one of them")
             if name is not None or is_default:
                 entity[kind] = name
         if not entity:
@@ -114,7 +116,7 @@ def list_quotas(access: Access, as_json: bool) -> None:
 @click.argument("quotas", nargs=-1, required=True, metavar="KEY=NUMBER...")
 @_where
 def set_quotas(entity: Entity, quotas: tuple[str, ...], access: Access, as_json: bool) -> None:
-    """Set quotas. They apply from the next request on; earlier use counts.
+    """Set quotas. They apply from the next request on, also to the traffic of the last seconds.
 
     \b
     kafka-zk quotas set --user alice --client-id app consumer_byte_rate=65536
@@ -122,7 +124,7 @@ def set_quotas(entity: Entity, quotas: tuple[str, ...], access: Access, as_json:
     """
     access.change(entity, dict(map(_parsed, quotas)))
     if not as_json:
-        note("Set; brokers follow within a second.")
+        note("Set; brokers apply it within a second.")
 
 
 @command.command("remove")
@@ -134,7 +136,7 @@ def remove_quotas(entity: Entity, keys: tuple[str, ...], access: Access, as_json
     present = next((values for known, values in access.all() if known == entity), {})
     missing = [key for key in keys if key not in present]
     if missing or not present:
-        raise CommandFailed(f"there is no such quota: {', '.join(missing) or 'none at all'}")
+        raise CommandFailed(f"there is no such quota: {', '.join(missing) or 'the entity has no quotas'}")
     access.change(entity, dict.fromkeys(keys or present))
     if not as_json:
         note("Removed.")
@@ -147,8 +149,8 @@ def remove_quotas(entity: Entity, keys: tuple[str, ...], access: Access, as_json
 def explain(user: str, client_id: str, access: Access, as_json: bool) -> None:
     """Show which quotas apply to a client, where each is set, and who shares it.
 
-    For each kind of quota the most specific one counts: of the user with the client id, of the user, of the client id;
-    each before the default of its kind, and users before clients.
+    For each kind of quota only the most specific one applies, in this order: user with client id, user, client id. A
+    quota of a named entity comes before the default of its kind, and a user's before a client id's.
     """
     from kafka_zk.broker.quota.quota_entities import place_of
     from kafka_zk.broker.quota.quota_table import QuotaKey, QuotaTable

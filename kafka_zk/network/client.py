@@ -70,7 +70,7 @@ class KafkaConnection(TwistedProtocol):
         self.made: Deferred[None] = Deferred()
         self._clock = clock
         self._request_timeout_s = request_timeout_s
-        self._decoder = FrameDecoder(0)  # 0: no response is expected yet
+        self._decoder = FrameDecoder(0)  # no frame is accepted until a response is expected
         self._waiting: dict[int, _Waiting] = {}
         self._correlation_id = 0
         self._timer: Any = None
@@ -104,7 +104,8 @@ class KafkaConnection(TwistedProtocol):
         offered_lowest, offered_highest = self.versions.get(api_key, (0, -1))
         version = min(highest, offered_highest)
         if version < max(lowest, offered_lowest):
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{ApiKey(api_key).name} has no version in common")
+            told = f"{ApiKey(api_key).name}: this client and the broker have no version in common"
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, told)
         return version
 
     def request(
@@ -283,7 +284,7 @@ class KafkaConnection(TwistedProtocol):
             try:
                 self.on_disconnect(self.lost)
             except Exception:
-                _log.failure("the end of a connection was not handled")
+                _log.failure("the end of a connection could not be handled")
         disconnected, self._disconnected = self._disconnected, []
         for done in disconnected:
             done.callback(None)

@@ -38,4 +38,4 @@ class Periodic:
             if isinstance(work, Awaitable):
                 await work
         except Exception:
-            _log.failure("periodic work failed", level=LogLevel.error)
+            _log.failure("work that is due every {s} s failed", level=LogLevel.error, s=self._interval_s)

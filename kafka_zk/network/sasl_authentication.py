@@ -89,6 +89,6 @@ class SaslAuthentication:
             await self._exchange(client)
             self._connection.release_requests()
         except Exception as error:
-            # End the connection with the reason: at the next request, the broker would close it without one.
-            _log.warn("reauthentication failed: {error}", error=str(error))
+            # End the connection with the reason: at the next request, the broker would close it without a reason.
+            _log.warn("reauthentication at broker {host} failed: {error}", host=self._host, error=str(error))
             self._connection.end(error)

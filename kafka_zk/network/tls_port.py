@@ -54,10 +54,11 @@ class HandshakeTurns:
     def _run_waiting(self) -> None:
         while self._waiting and self._left:
             self._left -= 1
+            step = self._waiting.popleft()
             try:
-                self._waiting.popleft()()
+                step()
             except Exception:  # other connections' steps must run
-                _log.failure("a step of a handshake failed")
+                _log.failure("a step of a TLS handshake failed: {step}", step=step)
 
 
 class TlsFrameServer(TlsFrameTransport, tcp.Server):
@@ -133,7 +134,7 @@ class TlsPort(FramePort):
     Attributes:
         context: for new connections; may be replaced.
         failures: the logged failures, as (address, reason).
-        turns: of all connections' handshakes.
+        turns: the turns of all connections' handshakes.
     """
 
     transport = TlsFrameServer  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Reads key stores and trust stores (PEM, PKCS12, Java's JKS) into PEM texts. Pure.
+"""Reads key stores and trust stores (PEM, PKCS12, Java's JKS) and converts them to PEM. Pure.
 
 PKCS12 needs the package ``cryptography`` (``kafka-zk[security]``).
 
@@ -47,7 +47,7 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
     Args:
         kind: one of ``TYPES``.
-        key_password: None: the store's.
+        key_password: None: the same as ``store_password``.
 
     Raises InvalidSecurity; the caller names the store.
     """
@@ -81,12 +81,12 @@ def _pem_blocks(data: bytes) -> list[tuple[str, str]]:
 
 
 def pem_identity(key: bytes, certificates: bytes, key_password: Password | None) -> Identity:
-    """Read key and certificates from PEM texts, which may be the same. Raises InvalidSecurity."""
+    """Read the key and the certificates from PEM data; both arguments may be the same file. Raises InvalidSecurity."""
     keys = [block for label, block in _pem_blocks(key) if label.endswith("PRIVATE KEY")]
     chain = [block for label, block in _pem_blocks(certificates) if label in _CERTIFICATES]
     if len(keys) != 1 or not chain:
         raise InvalidSecurity(
-            f"one private key with its certificates is expected in PEM format, there are {len(keys)} keys and "
+            f"expected one private key and its certificates in PEM format, but found {len(keys)} keys and "
             f"{len(chain)} certificates"
         )
     is_encrypted = "ENCRYPTED" in keys[0]
@@ -105,7 +105,7 @@ def _pem(label: str, data: bytes) -> str:
 
 def _pkcs12_identity(data: bytes, store_password: Password, key_password: Password) -> Identity:
     store = _pkcs12(data, store_password)
-    from cryptography.hazmat.primitives import serialization  # installed: otherwise ``_pkcs12`` failed
+    from cryptography.hazmat.primitives import serialization  # it is installed; otherwise ``_pkcs12`` has failed
 
     if store.key is None or store.cert is None:
         raise InvalidSecurity("it contains no private key with its certificate")
@@ -127,9 +127,9 @@ def _pkcs12_authorities(data: bytes, password: Password | None) -> list[str]:
 def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificate"]:
     """The certificates, without those of the key and its issuers.
 
-    ``cryptography`` hides Java's mark of trusted entries, so issuers are recognized by their subject. Java also names a
-    key's issuers by their subject: if one of several entries with an issuer's subject has this name, the others are
-    kept.
+    ``cryptography`` hides Java's mark of trusted entries, so issuers are recognized by their subject. Java gives each
+    issuer of a key its subject as alias (friendly name). So if several entries have an issuer's subject, and one of
+    them has that alias, this one is the issuer; the others are kept.
     """
     if store.key is None:
         return list(store.additional_certs)
@@ -140,7 +140,7 @@ def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificat
 
 
 def _issuers(store: "PKCS12KeyAndCertificates") -> set["Name"]:
-    """Subjects of the key's issuers, as far as the store contains them."""
+    """Subjects of the key's issuers, if the store contains their certificates."""
     found: set[Name] = set()
     ahead = [store.cert] if store.cert else []
     while ahead:
@@ -174,8 +174,8 @@ def _pkcs12(data: bytes, password: Password | None) -> "PKCS12KeyAndCertificates
     try:
         return pkcs12.load_pkcs12(data, password.value.encode() if password else None)
     except ValueError:
-        told = "not with this password" if password else "without a password"
-        raise InvalidSecurity(f"it is not a PKCS12 file, or cannot be read {told}") from None
+        tried = "with this password" if password else "without a password"
+        raise InvalidSecurity(f"it is not a PKCS12 file, or cannot be read {tried}") from None
 
 
 # --- JKS ---
@@ -194,7 +194,7 @@ class _JksReader:
 
     def take(self, size: int) -> bytes:
         if size < 0 or self._position + size > len(self._data):
-            raise InvalidSecurity("it is a JKS file that is cut off")
+            raise InvalidSecurity("it is a truncated JKS file")
         self._position += size
         return self._data[self._position - size : self._position]
 

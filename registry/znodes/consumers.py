@@ -30,6 +30,7 @@ NO_OFFSET = -1
 MOST_STREAMS = 10_000
 """Maximum per member and topic, because every member of a group lists all streams of all members."""
 
+CAPACITIES = range(1, 1_001)
 STREAM_COUNTS = range(-(2**31), MOST_STREAMS + 1)
 _ANNOUNCEMENT = "kafka-zk"
 _GROUP_ID = re.compile(r"[a-zA-Z0-9._-]+")
@@ -42,7 +43,8 @@ class ConsumerRegistration:
     """A member's subscription: topic (or the regular expression) -> number of streams.
 
     ``strategies``: preferred first; empty for Kafka's consumers. A static member has an ``instance_id``, and after
-    leaving keeps its partitions for ``instance_timeout_ms``.
+    leaving keeps its partitions for ``instance_timeout_ms``. ``capacity``: its weight under ``weighted``,
+    in CAPACITIES.
     """
 
     subscription: Mapping[str, int]
@@ -51,6 +53,7 @@ class ConsumerRegistration:
     strategies: tuple[str, ...] = ()
     instance_id: str | None = None
     instance_timeout_ms: int | None = None
+    capacity: int | None = None
 
     @property
     def is_wildcard(self) -> bool:
@@ -141,6 +144,8 @@ def encode_registration(registration: ConsumerRegistration) -> bytes:
         announcement["instance"] = registration.instance_id
     if registration.instance_timeout_ms is not None:
         announcement["instance_timeout_ms"] = str(registration.instance_timeout_ms)
+    if registration.capacity is not None:
+        announcement["capacity"] = registration.capacity
     if announcement:
         document[_ANNOUNCEMENT] = announcement
     return json_codec.encode(document)
@@ -149,7 +154,8 @@ def encode_registration(registration: ConsumerRegistration) -> bytes:
 def decode_registration(path: str, data: bytes | None) -> ConsumerRegistration:
     """Raises InvalidZnode.
 
-    An invalid ``kafka-zk`` key is ignored, as by Kafka's members.
+    An invalid ``kafka-zk`` key is ignored, as Kafka's members ignore any. An invalid capacity does not invalidate the
+    rest.
     """
     document = json_codec.decode_object(path, data)
     listed = document.get("subscription")
@@ -177,7 +183,17 @@ def _with_announcement(path: str, plain: ConsumerRegistration, announcement: obj
         instance_timeout_ms=json_codec.integer(path, announcement, "instance_timeout_ms", within=INT64)
         if has_timeout
         else None,
+        capacity=_capacity(path, announcement),
     )
+
+
+def _capacity(path: str, announcement: Mapping[str, Any]) -> int | None:
+    """The capacity; None if it is invalid. The other keys stay valid: members that know no capacities read them, and
+    all must choose the same strategy."""
+    try:
+        return json_codec.integer(path, announcement, "capacity", within=CAPACITIES)
+    except InvalidZnode:
+        return None
 
 
 def encode_owner(thread_id: str) -> bytes:

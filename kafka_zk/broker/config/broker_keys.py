@@ -67,20 +67,24 @@ class BrokerKeys(SecurityKeys):
     compression_zstd_level = topic_default("compression.zstd.level")
     connections_max_idle_ms = LONG("600000", "Connections without a request for this long are closed.", low=1, use=READ)
     control_plane_listener_name = STRING(
-        None, "Listener for controllers of Apache Kafka; kafka-zk's use inter.broker.listener.name.", use=READ
+        None, "Listener for controllers of Apache Kafka; controllers of kafka-zk use inter.broker.listener.name.",
+        use=READ,
     )
     controlled_shutdown_enable = BOOLEAN(
         "true", "Whether a stopping broker first moves its leaderships away.", use=READ,
     )
     controlled_shutdown_max_retries = INT("3", "Maximum number of attempts to move leaderships away.", low=0, use=READ)
     controlled_shutdown_retry_backoff_ms = LONG(
-        "5000", "Pause between two attempts; all attempts take at most this time per attempt.", low=0,
-        use=READ,
+        "5000",
+        "Pause between two attempts. All attempts together take at most controlled.shutdown.max.retries times this.",
+        low=0, use=READ,
     )
     controller_quota_window_num = INT(
-        "11", "Number of windows of controller_mutation_rate whose tokens can accumulate.", low=1, use=READ
+        "11", "Number of quota windows over which unused controller_mutation_rate can accumulate.", low=1, use=READ
     )
-    controller_quota_window_size_seconds = INT("1", "How long each of these windows is.", low=1, use=READ)
+    controller_quota_window_size_seconds = INT(
+        "1", "Length of each window of controller.quota.window.num.", low=1, use=READ
+    )
     controller_socket_timeout_ms = INT("30000", "How long the controller waits for a response.", low=1, use=READ)
     default_replication_factor = INT(
         "1", "Replication factor of a topic that is created without one.", low=1, use=READ,
@@ -120,7 +124,8 @@ class BrokerKeys(SecurityKeys):
     log_cleaner_delete_retention_ms = topic_default("delete.retention.ms")
     log_cleaner_enable = BOOLEAN("true", "Whether compacted topics are compacted.", use=READ)
     log_cleaner_io_buffer_load_factor = DOUBLE(
-        "0.9", "Maximum load factor of that memory; a higher one is slower.", use=READ, update=CLUSTER_WIDE,
+        "0.9", "Maximum load factor of log.cleaner.dedupe.buffer.size; a higher one makes cleaning slower.",
+        use=READ, update=CLUSTER_WIDE,
     )
     log_cleaner_io_buffer_size = INT(
         "524288", "Memory of all cleaner threads for segment data.", low=0, use=READ, update=CLUSTER_WIDE,
@@ -144,6 +149,7 @@ class BrokerKeys(SecurityKeys):
     log_flush_scheduler_interval_ms = LONG(
         "9223372036854775807", "Interval of the checks for logs that must be flushed.", low=1, use=READ,
     )
+    log_initial_task_delay_ms = LONG("30000", low=0, use=ACCEPTED, is_listed=False)
     log_index_interval_bytes = topic_default("index.interval.bytes")
     log_index_size_max_bytes = topic_default("segment.index.bytes")
     log_local_retention_bytes = topic_default("local.retention.bytes")
@@ -226,7 +232,8 @@ class BrokerKeys(SecurityKeys):
     )
     offsets_topic_replication_factor = SHORT(
         "3",
-        "Replicas of __consumer_offsets, created when as many brokers live; default: 3, or all live brokers.",
+        "Replicas of __consumer_offsets. If set, the topic is created only when that many brokers are live; "
+        "default: 3, or all live brokers.",
         low=1, use=READ,
     )
     offsets_topic_segment_bytes = INT(
@@ -241,33 +248,76 @@ class BrokerKeys(SecurityKeys):
     )
     queued_max_request_bytes = LONG(
         "-1",
-        "Memory for all requests; above it, requests wait unread, except that one may exceed it. "
+        "Memory for all requests. While it is used up, no requests are read; a single request may exceed it. "
         "-1: 96 MB.",
         low=-1, use=READ,
     )
     queued_max_requests = INT("500", use=ACCEPTED)
     quota_window_num = INT("11", "Number of windows over which client quotas are measured.", low=1, use=READ)
-    quota_window_size_seconds = INT("1", "How long each of these windows is.", low=1, use=READ)
+    quota_window_size_seconds = INT("1", "Length of each window of quota.window.num.", low=1, use=READ)
+    remote_log_index_file_cache_total_size_bytes = LONG(
+        "1073741824", "Size of the cache of remote segments' indexes, which is in memory here.", here="33554432", low=1,
+        use=READ, update=CLUSTER_WIDE,
+    )
     remote_log_manager_copier_thread_pool_size = INT(
         "-1", "Threads that copy to remote storage; -1: remote.log.manager.thread.pool.size.", low=-1, use=READ,
     )
+    remote_log_manager_copy_max_bytes_per_second = LONG(
+        "9223372036854775807", "Bytes per second that this broker copies to remote storage.", low=1, use=READ,
+        update=CLUSTER_WIDE,
+    )
+    remote_log_manager_copy_quota_window_num = INT(
+        "11", "Number of windows over which the rate of copies to remote storage is measured.", low=1, use=READ,
+    )
+    remote_log_manager_copy_quota_window_size_seconds = INT(
+        "1", "Length of each window of remote.log.manager.copy.quota.window.num.", low=1, use=READ,
+    )
     remote_log_manager_expiration_thread_pool_size = INT(
         "-1", "Threads that delete remote segments; -1: remote.log.manager.thread.pool.size.", low=-1, use=READ,
+    )
+    remote_log_manager_fetch_max_bytes_per_second = LONG(
+        "9223372036854775807", "Bytes per second that consumers get from remote storage through this broker.",
+        low=1, use=READ, update=CLUSTER_WIDE,
+    )
+    remote_log_manager_fetch_quota_window_num = INT(
+        "11", "Number of windows over which the rate of remote reads is measured.", low=1, use=READ,
+    )
+    remote_log_manager_fetch_quota_window_size_seconds = INT(
+        "1", "Length of each window of remote.log.manager.fetch.quota.window.num.", low=1, use=READ,
     )
     remote_log_manager_task_interval_ms = LONG(
         "30000", "Interval of copying segments to remote storage and of deleting expired ones.", low=1, use=READ,
     )
     remote_log_manager_thread_pool_size = INT(
-        "10", "Threads that copy to remote storage, and those that delete there.", low=1, use=READ,
+        "10",
+        "Number of threads that copy to remote storage, and of those that delete there, unless set separately.",
+        low=1, use=READ,
+    )
+    remote_log_metadata_manager_class_name = STRING(
+        "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
+        "Class that keeps the metadata of remote segments; there is only the default.", use=READ,
+    )
+    remote_log_metadata_manager_class_path = STRING(use=ACCEPTED)
+    remote_log_metadata_manager_impl_prefix = STRING(
+        "rlmm.config.", "Prefix of that class's own keys; there is only the default.", use=READ,
+    )
+    remote_log_metadata_manager_listener_name = STRING(
+        None, "A listener of this broker; the metadata of remote segments are read through the inter-broker listener.",
+        use=READ,
     )
     remote_log_reader_max_pending_tasks = INT(
         "100", "Number of reads from remote storage that may wait for a thread.", low=1, use=READ,
     )
     remote_log_reader_threads = INT("10", "Threads that read from remote storage.", low=1, use=READ)
     remote_log_storage_manager_class_name = STRING(
-        None, "Class of the storage plugin; its name may end in LocalTieredStorage.", use=READ,
+        None, "Class of the storage plugin: Kafka's LocalTieredStorage, or the RemoteStorageManager of Aiven's plugin.",
+        use=READ,
     )
-    remote_log_storage_system_enable = BOOLEAN("false", "Remote storage, which cannot be turned on yet.", use=READ)
+    remote_log_storage_manager_class_path = STRING(use=ACCEPTED)
+    remote_log_storage_manager_impl_prefix = STRING(
+        "rsm.config.", "Prefix of the storage plugin's own keys; there is only the default.", use=READ,
+    )
+    remote_log_storage_system_enable = BOOLEAN("false", "Remote storage (KIP-405).", use=READ)
     replica_fetch_backoff_ms = INT(
         "1000", "How long a follower pauses a partition after an error of its leader.", low=0, use=READ
     )
@@ -284,14 +334,17 @@ class BrokerKeys(SecurityKeys):
         "30000", "A follower that has not caught up for this time leaves the in-sync replicas.", low=1, use=READ,
     )
     replica_selector_class = STRING(
-        None, "Class that selects the replica for a consumer; RackAwareReplicaSelector: one in its client.rack.",
+        None,
+        "Class that selects the replica that a consumer reads; RackAwareReplicaSelector: one in its client.rack.",
         use=READ,
     )
     replica_socket_timeout_ms = INT("30000", "How long a follower waits for a response of its leader.", low=1, use=READ)
     replication_quota_window_num = INT(
         "11", "Number of samples over which the rate of throttled replicas is measured.", low=1, use=READ
     )
-    replication_quota_window_size_seconds = INT("1", "How long each of these samples is.", low=1, use=READ)
+    replication_quota_window_size_seconds = INT(
+        "1", "Length of each sample of replication.quota.window.num.", low=1, use=READ
+    )
     request_timeout_ms = INT("30000", "How long the broker waits for responses to its own requests.", low=1, use=READ)
     reserved_broker_max_id = INT("1000", "Maximum configured broker.id; generated ones are larger.", low=0, use=READ)
     socket_listen_backlog_size = INT("50", "Maximum number of connections that wait to be accepted.", low=1, use=READ)
@@ -329,7 +382,8 @@ class BrokerKeys(SecurityKeys):
     )
     transaction_state_log_replication_factor = SHORT(
         "3",
-        "Replicas of __transaction_state, created when as many brokers live; default: 3, or all live brokers.",
+        "Replicas of __transaction_state. If set, the topic is created only when that many brokers are live; "
+        "default: 3, or all live brokers.",
         low=1, use=READ,
     )
     transaction_state_log_segment_bytes = INT(

@@ -4,8 +4,8 @@
 value hides other spellings of its key (``log.retention.ms`` hides ``log.retention.hours``). Pure: ``live_config``
 applies a new configuration.
 
-One broker's listeners (``dynamic_listeners``) and the keys of a listener's stores are dynamic, too. A new listener may
-come with any key of its prefix. Passwords are encrypted in ZooKeeper, with ``password.encoder.secret``. Kafka's other
+One broker's listeners (``dynamic_listeners``) and the keys of a listener's stores are dynamic, too. A new listener can
+set any key under its prefix. Passwords are encrypted in ZooKeeper, with ``password.encoder.secret``. Kafka's other
 dynamic keys of TLS, SASL and plugins are rejected, and shown as read-only. Keys that only tune a JVM broker (thread
 counts, but not the cleaner's) are stored and shown, without effect.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 
 _log = Logger()
 
-_REFUSED_PREFIXES = ("ssl.", "sasl.", "listener.name.")
+_REFUSED_PREFIXES = ("ssl.", "sasl.", "listener.name.", "rsm.config.", "rlmm.config.")
 
 _WHERE_TO_LISTEN = [row.name for row in (KafkaConfig.listeners, KafkaConfig.listener_security_protocol_map)]
 
 _OVERRIDES = "max.connections.per.ip.overrides"
 
 MOST_KEYS = 1_000
-"""Maximum number of keys that a client may set for a broker or topic, unless it has more keys already and gets no more.
-Kafka has no limit, and about 400 keys."""
+"""Maximum number of keys of a broker or topic after a client's change, unless the change adds none. Kafka has about 400
+keys and no limit."""
 
 
 def parse(key: str, text: str) -> Value:
@@ -93,9 +93,9 @@ class DynamicBrokerConfig:
         return config
 
     def refuse_unbuilt_security(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
-        """Check the dynamic values when the broker starts. Raises InvalidBrokerConfig if ZooKeeper has security that is
-        not built, or invalid listeners: the broker must not fall back to the listeners of ``server.properties``, which
-        may be open."""
+        """Check the dynamic values when the broker starts. Raises InvalidBrokerConfig if ZooKeeper contains security
+        settings that this broker lacks, or invalid listeners: the broker must not fall back to the listeners of
+        ``server.properties``, which may be open."""
         for sentence in unbuilt_security({**default, **own}, self._protocols(own)):
             raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")
         if "listeners" in own:
@@ -114,7 +114,7 @@ class DynamicBrokerConfig:
                 usable[key] = value
                 continue
             problem = _problem(key, per_broker=per_broker)
-            if problem is not None:  # without an exception: there may be tens of thousands
+            if problem is not None:  # not raised, because there may be tens of thousands
                 problems.append(problem.sentence([key]))
                 continue
             try:
@@ -153,7 +153,8 @@ class DynamicBrokerConfig:
 
     def validate_texts(self, properties: Mapping[str, str], *, per_broker: bool) -> KafkaConfig:
         """Like ``validate``, but do not read the files that the properties name, and do not compare the keys of
-        listeners: a client may not be allowed to name files or to guess passwords. Returns the resulting configuration.
+        listeners, because a client may not be allowed to name files or to guess passwords. Returns the resulting
+        configuration.
         """
         if len(properties) > len(self.own if per_broker else self.default):
             check_count(len(properties))
@@ -189,13 +190,13 @@ class DynamicBrokerConfig:
         return stored
 
     def reencoded(self, stored: Mapping[str, str]) -> dict[str, str]:
-        """Encode again the passwords that ``password.encoder.old.secret`` encoded. Raises ApiError."""
+        """Re-encode the passwords that were encoded with ``password.encoder.old.secret``. Raises ApiError."""
         changed = dict(stored)
         for key in filter(_is_password, stored if self._old_encoder is not None else ()):
             try:
                 plain = self._old_encoder.decode(stored[key]) if self._old_encoder else None
             except InvalidSecurity:
-                continue  # an earlier start encoded it again
+                continue  # an earlier start has already re-encoded it
             if plain is not None:
                 changed |= self.stored({key: plain.value})
         return changed
@@ -228,7 +229,7 @@ class DynamicBrokerConfig:
 
 
 def check_count(count: int) -> None:
-    """Raises ApiError."""
+    """Raise ApiError for more than MOST_KEYS keys."""
     if count > MOST_KEYS:
         problem = f"{count} configuration keys for one resource, at most {MOST_KEYS} are allowed"
         raise ApiError(ErrorCode.INVALID_REQUEST, problem)

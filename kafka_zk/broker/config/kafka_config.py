@@ -20,6 +20,12 @@ from kafka_zk.broker.config.broker_configs import ALL_KEYS, TOPIC_DEFAULTS, UNIT
 from kafka_zk.broker.config.broker_key import BrokerKey, Use, items
 from kafka_zk.broker.config.broker_keys import BrokerKeys
 from kafka_zk.broker.config.inter_broker_protocol import follower_versions
+from kafka_zk.broker.config.plugin_keys import BadRemoteStorage
+from kafka_zk.broker.config.remote_storage import (
+    RemoteStorageConfig,
+    is_plugin_key,
+    metadata_listener_warnings,
+)
 from kafka_zk.broker.config.unbuilt_security import is_of_unused_listener, key_of_listener, unbuilt_security
 from kafka_zk.broker.config.values import BadValue
 from kafka_zk.network.addresses import peer_address
@@ -36,9 +42,6 @@ from kafka_zk.storage.files.log_config import LogConfig
 R = TypeVar("R")
 
 _HOST = re.compile(r"\[?[0-9a-zA-Z\-%._:]*\]?")  # as in SocketServerConfigs.java@3.9
-
-PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.")
-"""Of the keys of remote storage's plugins (``remote_storage``)."""
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -57,7 +60,7 @@ class Listener(NamedTuple):
 
 
 class KafkaConfig(BrokerKeys):
-    """One broker's configuration: ``BrokerKeys`` as attributes, and values derived from several.
+    """One broker's configuration: ``BrokerKeys`` as attributes, and values derived from several keys.
 
     Times are in ms, sizes in bytes; None means that another key applies, as in Kafka. Immutable.
     """
@@ -86,7 +89,7 @@ class KafkaConfig(BrokerKeys):
         """Returns the configuration, and a warning per ignored key.
 
         Args:
-            properties: of a ``server.properties`` file.
+            properties: the content of a ``server.properties`` file.
             overrides: ``--override key=value``; they take precedence.
         Raises InvalidBrokerConfig for the first invalid value.
         """
@@ -94,15 +97,17 @@ class KafkaConfig(BrokerKeys):
         known = [name for name in merged if name in ALL_KEYS and ALL_KEYS[name].use is not Use.IGNORED]
         config = cls(merged)
         listeners = config.listener_names
-        prefixes = PLUGIN_PREFIXES if config.remote_log_storage_system_enable else ()
+        has_remote_storage = config.remote_log_storage_system_enable
         unknown = [
             key for key in merged
-            if key not in known and not _is_of_listener(key, listeners) and not key.startswith(prefixes)
+            if key not in known and not _is_of_listener(key, listeners)
+            and not (has_remote_storage and is_plugin_key(key, config))
         ]  # fmt: skip
-        return config, [*map(config._warning, unknown), *config._security_warnings()]
+        of_listener = metadata_listener_warnings(config) if has_remote_storage else []
+        return config, [*map(config._warning, unknown), *config._security_warnings(), *of_listener]
 
     def read(self, row: BrokerKey[R]) -> R:
-        """Raises InvalidBrokerConfig."""
+        """The key's value in ``properties``, or its default. Raises InvalidBrokerConfig."""
         text = self.properties.get(row.name)
         value: R = row.default_value if text is None else _parse(row, text.strip())
         return value
@@ -128,7 +133,8 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def inter_broker_listener(self) -> str:
-        """From ``inter.broker.listener.name``, else ``security.inter.broker.protocol``, else the first listener."""
+        """The listener named by ``inter.broker.listener.name`` or ``security.inter.broker.protocol``; otherwise the
+        first listener."""
         if self.inter_broker_listener_name is None and "security.inter.broker.protocol" in self.properties:
             return self.security_inter_broker_protocol.upper()
         return (self.inter_broker_listener_name or self.listener_list[0].name).upper()
@@ -154,7 +160,7 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def delegation_token_secret(self) -> str | None:
-        """The secret for delegation tokens; None if there are no delegation tokens."""
+        """The secret for delegation tokens; None if they are disabled."""
         return self.delegation_token_secret_key or self.delegation_token_master_key or None
 
     @property
@@ -195,6 +201,8 @@ class KafkaConfig(BrokerKeys):
         under_listener = key_of_listener(key, self.listener_names)
         if under_listener is not None and _is_known(under_listener):
             return f"{key}: ignored, this broker does not read {under_listener} under the prefix of a listener"
+        if key in ALL_KEYS:
+            return f"{key}: ignored, this broker does not use it"
         return f"{key}: unknown configuration key, ignored{_hint(key)}"
 
 
@@ -247,7 +255,7 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
 
 
 def _hint(key: str) -> str:
-    """Suggest a similar key in place of one that Kafka lacks."""
+    """Suggest a known key that resembles an unknown one."""
     used = [name for name, row in ALL_KEYS.items() if row.use is not Use.IGNORED]
     near = difflib.get_close_matches(key, used, 1, cutoff=0.8) if key not in ALL_KEYS else []
     return f"; did you mean {near[0]}?" if near else ""
@@ -311,18 +319,16 @@ def _check_no_kraft(config: KafkaConfig) -> None:
         )
 
 
-def _check_no_remote_storage(config: KafkaConfig) -> None:
-    """Reject it until it is complete: remote objects are not deleted with their topic yet, and a tiered log cannot move
-    to another log directory."""
-    if config.remote_log_storage_system_enable:
-        raise InvalidBrokerConfig(
-            "remote.log.storage.system.enable=true: must be false, because this broker has no remote storage yet"
-        )
+def _check_remote_storage(config: KafkaConfig) -> None:
+    try:
+        if config.remote_log_storage_system_enable:
+            RemoteStorageConfig.of(config)
+    except BadRemoteStorage as error:
+        raise InvalidBrokerConfig(str(error)) from None
 
 
 def _check_whole(config: KafkaConfig) -> None:
     _check_no_kraft(config)
-    _check_no_remote_storage(config)
     if not config.zookeeper_connect:
         raise InvalidBrokerConfig("zookeeper.connect: missing; must be host:port[,host:port...][/chroot]")
     try:
@@ -361,6 +367,7 @@ def _check_whole(config: KafkaConfig) -> None:
         follower_versions(config.inter_broker_protocol_version)
     except ValueError as error:
         raise InvalidBrokerConfig(f"inter.broker.protocol.version: {error}") from None
+    _check_remote_storage(config)
     if config.replica_selector_class not in (None, RACK_AWARE_SELECTOR):
         raise InvalidBrokerConfig(
             f"replica.selector.class={config.replica_selector_class}: must be {RACK_AWARE_SELECTOR}"

@@ -126,14 +126,14 @@ def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig
         raise TieredStorageDisabled
     config = LogConfig.from_properties(properties, defaults)
     if config.remote_storage_enable:
-        _check_tiered(config)
+        if config.is_compacted:
+            raise CompactedAndTiered
+        check_local_retention(config)
     return config
 
 
-def _check_tiered(config: LogConfig) -> None:
-    """Raise BadValue for a tiered topic that is compacted, or keeps more here than at all."""
-    if config.is_compacted:
-        raise CompactedAndTiered
+def check_local_retention(config: LogConfig) -> None:
+    """Raise BadValue if a tiered topic would keep more data on this broker than in total."""
     for unit, total, local in (
         ("bytes", config.retention_bytes, config.local_retention_bytes),
         ("ms", config.retention_ms, config.local_retention_ms),

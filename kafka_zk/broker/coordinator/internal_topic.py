@@ -1,8 +1,8 @@
 """Creates a coordinator's topic at the first request.
 
 A configured replication factor is binding: with fewer live brokers, there is no topic, and clients retry (KIP-115).
-Otherwise it is 3, or fewer with fewer live brokers: a single broker works unconfigured. Source:
-AutoTopicCreationManager.scala@3.9.
+Otherwise it is 3, or the number of live brokers if that is smaller, so that a single broker works without
+configuration. Source: AutoTopicCreationManager.scala@3.9.
 """
 
 from collections.abc import Callable
@@ -69,7 +69,9 @@ class InternalTopic:
             return
         self._is_creating = True
         ensureDeferred(self._create()).addErrback(
-            lambda failure: _log.failure("an internal topic is not created", failure, level=LogLevel.error)
+            lambda failure: _log.failure(
+                "{topic} could not be created", failure, level=LogLevel.error, topic=self._settings.name
+            )
         )
 
     async def _create(self) -> None:

@@ -39,7 +39,7 @@ def coordinators_partitions(services: Services, group: str | None) -> list[Topic
     """The partitions whose leaders coordinate the group, or all groups if ``group`` is None. Raises: InvalidFault."""
     known = services.metadata.topics.get(OFFSETS_TOPIC)
     if not known:
-        raise InvalidFault(f"there is no coordinator: {OFFSETS_TOPIC} does not exist before the first group")
+        raise InvalidFault("no group exists yet: let a consumer join its group first")
     numbers = sorted(known) if group is None else [services.coordinator.partition_for(group)]
     return [TopicPartition(OFFSETS_TOPIC, number) for number in numbers]
 
@@ -47,7 +47,9 @@ def coordinators_partitions(services: Services, group: str | None) -> list[Topic
 def _target(services: Services, tp: TopicPartition) -> tuple[int, ...]:
     """The partition's new replicas, the new leader first. Raises: InvalidFault."""
     info = services.metadata.partition(tp.topic, tp.partition)
-    if info is None or info.leader < 0:
+    if info is None:
+        raise InvalidFault(f"partition {tp} does not exist")
+    if info.leader < 0:
         raise InvalidFault(f"partition {tp} has no leader")
     if len(info.replicas) > 1:
         others = [each for each in _after(info) if each in info.isr]
@@ -61,7 +63,7 @@ def _target(services: Services, tp: TopicPartition) -> tuple[int, ...]:
 
 
 def _after(info: PartitionInfo) -> list[int]:
-    """The other replicas, beginning with the one after the leader."""
+    """The other replicas, beginning with the replica after the leader."""
     place = info.replicas.index(info.leader) if info.leader in info.replicas else -1
     return [each for each in info.replicas[place + 1 :] + info.replicas[: place + 1] if each != info.leader]
 

@@ -37,12 +37,12 @@ class CoordinatorConfig:
     def of(cls, config: KafkaConfig) -> "CoordinatorConfig":
         return cls(
             GroupConfig(config.group_initial_rebalance_delay_ms, config.group_max_size),
-            config.group_min_session_timeout_ms,
-            config.group_max_session_timeout_ms,
-            config.offset_metadata_max_bytes,
-            config.offsets_topic_num_partitions,
-            config.offsets_topic_segment_bytes,
-            config.offsets_load_buffer_size,
-            config.offsets_commit_timeout_ms,
-            config.offsets_retention_minutes * 60_000,
+            min_session_timeout_ms=config.group_min_session_timeout_ms,
+            max_session_timeout_ms=config.group_max_session_timeout_ms,
+            metadata_max_bytes=config.offset_metadata_max_bytes,
+            partition_count=config.offsets_topic_num_partitions,
+            segment_bytes=config.offsets_topic_segment_bytes,
+            load_buffer_bytes=config.offsets_load_buffer_size,
+            commit_timeout_ms=config.offsets_commit_timeout_ms,
+            retention_ms=config.offsets_retention_minutes * 60_000,
         )

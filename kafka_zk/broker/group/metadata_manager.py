@@ -130,7 +130,7 @@ class GroupMetadataManager:
             self._unload(number)
         elif number not in self._owned and number not in self._loading:
             loaded = self._loading[number] = LoadedPartition()
-            ensureDeferred(self._load(number, loaded)).addErrback(_log_bug)
+            ensureDeferred(self._load(number, loaded)).addErrback(_log_bug, f"loading {OFFSETS_TOPIC}-{number}")
 
     def close(self) -> None:
         """All waiting requests get a response."""
@@ -190,7 +190,7 @@ class GroupMetadataManager:
         """Handle a marker in the partition's log: the transaction's offsets take effect or are dropped.
 
         Groups that are being loaded process the marker when they are loaded. A producer's first marker is enough,
-        because the producer cannot commit to these groups before.
+        because the producer cannot commit to these groups before they are loaded.
         """
         loaded = self._loading.get(partition)
         if loaded is not None:
@@ -216,7 +216,8 @@ class GroupMetadataManager:
         for live in given_away:
             self._kept.pop(live.group.group_id, None)
             del self.groups[live.group.group_id]
-        ensureDeferred(in_slices(self._clock, _closing_steps(given_away))).addErrback(_log_bug)
+        closing = in_slices(self._clock, _closing_steps(given_away))
+        ensureDeferred(closing).addErrback(_log_bug, f"unloading {OFFSETS_TOPIC}-{partition}")
 
     # Storage.
 
@@ -234,7 +235,7 @@ class GroupMetadataManager:
             self.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def has_room_for(self, group_id: str, offsets: Offsets) -> bool:
-        """True if these fit, or need no more memory."""
+        """True if there is memory for these offsets, or if committing them needs none."""
         memory, live = self.offsets_memory, self.groups.get(group_id)
         most_bytes = GROUP_BYTES + len(offsets) * (OFFSET_BYTES + self._config.metadata_max_bytes)
         if memory.used_bytes + most_bytes <= memory.limit_bytes:  # the common case: they fit even if all are new
@@ -249,7 +250,8 @@ class GroupMetadataManager:
             live.counted_offsets_bytes = size_bytes
 
     def _store(self, live: LiveGroup, effect: StoreGroup) -> None:
-        ensureDeferred(self._store_and_continue(live, effect)).addErrback(_log_bug)
+        work = f"storing group {live.group.group_id}"
+        ensureDeferred(self._store_and_continue(live, effect)).addErrback(_log_bug, work)
 
     async def _store_and_continue(self, live: LiveGroup, effect: StoreGroup) -> None:
         group = live.group
@@ -274,5 +276,5 @@ def _is_blank(group: Group) -> bool:
     return is_new and not (members.pending or len(members) or group.offsets)
 
 
-def _log_bug(failure: Failure) -> None:
-    _log.failure("a group's work failed", failure, level=LogLevel.error)
+def _log_bug(failure: Failure, work: str) -> None:
+    _log.failure("{work} failed", failure, level=LogLevel.error, work=work)

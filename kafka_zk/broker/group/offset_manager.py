@@ -30,7 +30,7 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger()
 
 _NONE = ErrorCode.NONE
-_MANY = 100  # offsets
+_MANY = 100  # number of offsets that are handled in one turn
 
 T = TypeVar("T")
 Codes = dict[TopicPartition, ErrorCode]
@@ -56,7 +56,7 @@ class OffsetManager:
         if error is not _NONE:
             return dict.fromkeys(offsets, error)
         if len(offsets) > _MANY:
-            return await to_completion(self._store_in_turns(group_id, committer, offsets))
+            return await to_completion(group_id, self._store_in_turns(group_id, committer, offsets))
         batch = self._new_batch(group_id)
         batch.add(offsets.items())
         if not batch.offsets:
@@ -73,7 +73,7 @@ class OffsetManager:
         written = self._manager.appends.store_offsets(live.partition, batch)
         if not isinstance(written, OffsetsWritten):
             turns = Turns(self._clock, ignores_disconnect=True)
-            return await to_completion(self._written_later(turns, live, batch, written))
+            return await to_completion(group_id, self._written_later(turns, live, batch, written))
         if written.error is _NONE:
             live.group.offsets.stored(batch.offsets, written.record_offset, batch.metadata_bytes)
             self._manager.count_offsets(live)
@@ -82,7 +82,7 @@ class OffsetManager:
         return written.error
 
     def _refusal_of(self, group_id: str, committer: Committer, offsets: Offsets) -> ErrorCode:
-        """Like ``_refusal``, or because there is no memory for the offsets."""
+        """Like ``_refusal``, but also an error if there is no memory for the offsets."""
         error = self._refusal(group_id, committer)
         if error is _NONE and not self._manager.has_room_for(group_id, offsets):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -191,7 +191,7 @@ class OffsetManager:
                 yield
 
     async def remove_group(self, live: LiveGroup) -> None:
-        """Remove an empty group and its offsets. It is Dead meanwhile, so that no tombstone deletes a new commit."""
+        """Remove an empty group and its offsets. It becomes Dead first, so that no tombstone deletes a new commit."""
         live.close(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await in_slices(self._clock, self._removal_steps(live))
 
@@ -221,7 +221,12 @@ class OffsetManager:
     def _bury(self, live: LiveGroup, tps: list[TopicPartition], *, with_group: bool) -> None:
         if tps or with_group:
             ensureDeferred(self._write_tombstones(live, tps, with_group)).addErrback(
-                lambda failure: _log.failure("tombstones cannot be written", failure, level=LogLevel.error)
+                lambda failure: _log.failure(
+                    "the tombstones of group {group} cannot be written",
+                    failure,
+                    level=LogLevel.error,
+                    group=live.group.group_id,
+                )
             )
 
     async def _write_tombstones(
@@ -237,7 +242,7 @@ class OffsetManager:
             )
 
 
-async def to_completion(storing: Coroutine[Any, Any, T]) -> T:
+async def to_completion(group_id: str, storing: Coroutine[Any, Any, T]) -> T:
     """Await a commit, which continues even if the client disconnects. Raises: ClientGone."""
     done: ClientWait[T] = ClientWait()
 
@@ -245,7 +250,10 @@ async def to_completion(storing: Coroutine[Any, Any, T]) -> T:
         if not done.called:
             done.callback(result)  # a Failure raises in the awaiting coroutine
         elif isinstance(result, Failure):
-            _log.failure("a commit failed", result, level=LogLevel.error)
+            _log.failure(
+                "an offset commit of group {group} failed after its client had disconnected", result,
+                level=LogLevel.error, group=group_id,
+            )  # fmt: skip
 
     ensureDeferred(storing).addBoth(finished)
     return await done
@@ -272,7 +280,8 @@ def _reads(group: Group, topic: str) -> bool:
 
 
 def _expired(group: Group, tps: list[TopicPartition], wall_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """Expired offsets (KIP-211): all of an empty group's together; a stable group's for unsubscribed topics."""
+    """Expired offsets (KIP-211). The offsets of an empty group expire together; a stable group's only for unsubscribed
+    topics."""
     unused_since_ms: int | None = None
     subscribed: Collection[str] = ()
     if group.protocol_type is not None:

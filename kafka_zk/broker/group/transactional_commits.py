@@ -67,7 +67,7 @@ class TransactionalCommits:
             if committer.member_id != UNKNOWN_MEMBER_ID:
                 live.group.extend_session(committer.member_id, now_of(self._clock))
             if batch.offsets:
-                error = await to_completion(self._store(live, producer, batch, guard))
+                error = await to_completion(group_id, self._store(live, producer, batch, guard))
         live.carry_out([])  # updates the count of offsets
         return codes_of(offsets, batch, error) if error is _NONE or batch.offsets else dict.fromkeys(offsets, error)
 

@@ -1,4 +1,4 @@
-"""What handlers use of the broker."""
+"""The parts of the broker that handlers use."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -31,20 +31,21 @@ from kafka_zk.registry.topics import TopicRegistry
 
 if TYPE_CHECKING:  # avoids a runtime import
     from kafka_zk.broker.security.delegation_tokens import DelegationTokens
+    from kafka_zk.broker.tiered.deleted_partitions import DeletedPartitions
     from kafka_zk.broker.tiered.remote_reads import RemoteReads
 
 T = TypeVar("T")
 
 
 class ControllerRole(Protocol):
-    """What handlers use of the controller."""
+    """The controller's methods that handlers use."""
 
     @property
     def is_active(self) -> bool:
         """True if this broker is the controller."""
 
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Iterable[TopicPartition]:
-        """Returns what the stopping broker still leads. Raises: ApiError."""
+        """Move a stopping broker's leaderships away. Returns the partitions that it still leads. Raises: ApiError."""
 
     async def carry_out(self, operation: ControllerOperation[T]) -> T:
         """Queue an operation and return its result. Raises: ApiError."""
@@ -59,10 +60,10 @@ class Services:
 
     Attributes:
         config: replaced when the dynamic configuration changes, so keep no reference.
-        broker_epoch: the registration's czxid; -1 without one.
+        broker_epoch: the registration's czxid; -1 before the broker has registered.
         group_offsets: a group's offset registry in ZooKeeper.
         delegation_tokens: None without delegation.token.secret.key.
-        remote_reads: None without remote storage.
+        remote_reads, deleted_partitions: None without remote storage.
         unconfirmed_peers: the addresses whose unconfirmed controller epochs were logged.
         native: the native module; None if Python code runs instead.
     """
@@ -92,6 +93,7 @@ class Services:
     client_quotas: Enforcement
     delegation_tokens: "DelegationTokens | None" = None
     remote_reads: "RemoteReads | None" = None
+    deleted_partitions: "DeletedPartitions | None" = None
     random: Random = SYSTEM_RANDOM
     unconfirmed_peers: ForeignPeers = field(default_factory=ForeignPeers)
     native: Native | None = field(default_factory=lambda: implementation().native)

@@ -18,6 +18,7 @@ from kafka_zk.broker.metrics.certificates import certificate_metrics
 from kafka_zk.broker.metrics.client_quotas import client_quota_metrics, connection_rate_metrics
 from kafka_zk.broker.metrics.log_cleaner import log_cleaner_metrics
 from kafka_zk.broker.metrics.logins import login_metrics
+from kafka_zk.broker.metrics.remote_storage import remote_storage_metrics
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.native.loading import implementation
@@ -59,6 +60,8 @@ class BrokerCollector(Collector):
         yield from self._quotas()
         yield from self._sizes()
         yield from log_cleaner_metrics(self._log_cleaner, self._services.clock.wall_ms())
+        if self._parts.remote_storage is not None:
+            yield from remote_storage_metrics(self._parts.remote_storage)
         if self._parts.tls is not None:
             yield from certificate_metrics(self._parts.tls.days_left())
         yield from self._zookeeper()
@@ -69,7 +72,7 @@ class BrokerCollector(Collector):
     def _native(self) -> Iterator[Metric]:
         native = implementation().native
         name = "kafka_zk_native"
-        yield GaugeMetricFamily(name, "1 if the native module runs, 0 if Python does the same.", native is not None)
+        yield GaugeMetricFamily(name, "1 if the native module is used, 0 if pure Python is used.", native is not None)
         handled = CounterMetricFamily(name + "_handled", "Calls that the native module completed.", labels=["function"])
         for function, count in ({} if native is None else native.handled()).items():
             handled.add_metric([function], count)
@@ -132,7 +135,7 @@ class BrokerCollector(Collector):
         )
 
     def _lags(self, leading: list[Any]) -> Metric:
-        """Records that followers lack, once they have fetched."""
+        """Number of records that each follower lacks; none before its first fetch."""
         lags = GaugeMetricFamily(
             "kafka_zk_replicalag", "Records that a follower lacks.", labels=["topic", "partition", "replica"]
         )
@@ -166,9 +169,9 @@ class BrokerCollector(Collector):
         """Number and memory of transactional ids; not in Kafka."""
         counts = self._services.transactions.counts
         name = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
-        text = "Endings of transactions that wait for a leader or a retry."
+        text = "Transactions whose end markers wait for a partition leader or a retry."
         yield GaugeMetricFamily(name + "unknowndestinationqueuesize", text, counts.unknown_destinations)
-        text = "Complete transactions whose record could not be written yet."
+        text = "Completed transactions whose final state could not be written to the log yet."
         yield GaugeMetricFamily(name + "logappendretryqueuesize", text, counts.append_retries)
         name = "kafka_zk_transactions_"
         yield GaugeMetricFamily(name + "transactionalids", "Transactional ids.", counts.transactional_ids)
@@ -222,8 +225,9 @@ class BrokerCollector(Collector):
         if self._watchdog is not None:
             count, seconds = self._watchdog.long_turn_count, self._watchdog.long_turns_s
             name = "kafka_zk_reactor_longturn"
-            yield _counter(name + "s", "Turns of a second or longer: all clients waited.", count)
-            yield _counter(name + "seconds", "Total duration of these turns.", seconds)
+            turns = "turns of the event loop that took a second or longer"
+            yield _counter(name + "s", f"Number of {turns}; no client was served meanwhile.", count)
+            yield _counter(name + "seconds", f"Total duration of {turns}.", seconds)
 
     def _authorizer(self) -> Iterator[Metric]:
         authorizer = self._services.authorizer

@@ -25,7 +25,8 @@ def log_cleaner_metrics(cleaner: Any, now_ms: int) -> Iterator[Metric]:
     fullest = int(100 * max((each.buffer_utilization for each in stats), default=0))
     yield _gauge(_CLEANER + "max_buffer_utilization_percent", "Maximum utilization of an offset map, in %.", fullest)
     delay_s = manager.compaction_delay_ms // 1000
-    yield _gauge(_CLEANER + "max_compaction_delay_secs", "Longest delay by max.compaction.lag.ms.", delay_s)
+    told = "Longest time by which a compaction is overdue (max.compaction.lag.ms), in s."
+    yield _gauge(_CLEANER + "max_compaction_delay_secs", told, delay_s)
     yield _gauge(_CLEANER + "deadthreadcount", "Threads that ended because of an error.", cleaner.dead_thread_count)
     dirty = int(100 * manager.dirtiest_ratio)
     yield _gauge(_MANAGER + "max_dirty_percent", "Dirty percentage of the dirtiest log.", dirty)

@@ -67,7 +67,8 @@ _log = Logger()
 
 HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
 DELETION_INTERVAL_MS = 5_000
-"""How often files are deleted after ``file.delete.delay.ms``: gigabytes at once would block the disk."""
+"""Interval between deletions of files whose ``file.delete.delay.ms`` has passed. Deleting gigabytes at once would block
+the disk."""
 CHANGE_PURGE_INTERVAL_MS = 15 * 60 * 1000
 CERTIFICATES_INTERVAL_MS = 3_600_000
 
@@ -77,9 +78,9 @@ class BrokerParts:
 
     Attributes:
         memory: the budget that all requests share.
-        security, credentials: of the listeners and their users.
+        security, credentials: the listeners' security, and their users' credentials.
         logins: counts by listener.
-        services: what handlers use.
+        services: used by handlers.
         client_quotas, connection_rates: quotas from ZooKeeper, and their effect on connections.
         peers: opens connections to other brokers.
         tls: keys and certificates; None until a listener with TLS is bound.
@@ -107,7 +108,7 @@ class BrokerParts:
         coordinator = GroupCoordinator(
             CoordinatorConfig.of(config), clock, replicas, metadata, machine.random, GroupReporter(base.events).report
         )
-        self._remote_storage = self._new_remote_storage(replicas, metadata, topics)
+        self.remote_storage = self._new_remote_storage(replicas, metadata, topics)
         self.replica_fetchers = self._new_fetchers(replicas)
         self._alter_log_dirs = ReplicaAlterLogDirsManager(
             clock,
@@ -162,7 +163,9 @@ class BrokerParts:
             return None
         from kafka_zk.broker.process.remote_storage import RemoteStorage  # most brokers have none
 
-        return RemoteStorage(self._base, replicas, metadata, topics, self.peers.connect_to_broker)
+        return RemoteStorage(
+            self._base, lambda: self.services.config, replicas, metadata, topics, self.peers.connect_to_broker
+        )
 
     def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:
         base, config = self._base, self._base.config
@@ -198,7 +201,7 @@ class BrokerParts:
                 base.logs.fail_directory,
                 replicas.role_changes,
                 base.machine.run_in_thread,
-                None if self._remote_storage is None else self._remote_storage.state,
+                None if self.remote_storage is None else self.remote_storage.state,
             ),
             replicas.quotas.follower,
         )
@@ -237,7 +240,8 @@ class BrokerParts:
             transaction_state_topic=TransactionStateTopic(config, metadata, topics, random),
             alter_log_dirs=self._alter_log_dirs,
             delegation_tokens=base.delegation_tokens,
-            remote_reads=None if self._remote_storage is None else self._remote_storage.reads,
+            remote_reads=None if self.remote_storage is None else self.remote_storage.reads,
+            deleted_partitions=None if self.remote_storage is None else self.remote_storage.deleted,
             client_quotas=_client_quotas(config, base.machine.clock),
             random=random,
         )
@@ -309,8 +313,8 @@ class BrokerParts:
             (KEEP_MS // 4, self.services.client_quotas.forget_idle),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: logs.upkeep.flush_dirty(now())),
         ]
-        if self._remote_storage is not None:
-            work += self._remote_storage.periodic_work
+        if self.remote_storage is not None:
+            work += self.remote_storage.periodic_work
         if self._base.delegation_tokens is not None:
             work.append((config.delegation_token_expiry_check_interval_ms, self._delete_expired_tokens))
         if isinstance(self._alter_partitions, ZkAlterPartitionManager):
@@ -334,7 +338,7 @@ class BrokerParts:
             if self._base.delegation_tokens is not None:
                 await self._base.delegation_tokens.purge_changes()
         except RegistryError as error:
-            _log.info("old change notifications are deleted later: {error}", error=error)
+            _log.info("old change notifications could not be deleted, trying again later: {error}", error=error)
 
     # -- stop ---------------------------------------------------------------------------------------------------------
 
@@ -374,8 +378,8 @@ class BrokerParts:
         return [TopicPartition(left.topic_name, left.partition_index) for left in answer.remaining_partitions]
 
     async def close(self) -> None:
-        """Stop all but what authorizes requests. Then close the listeners, call ``close_security``, and close the
-        logs."""
+        """Stop everything except what authorizes requests. Then close the listeners, call ``close_security``, and close
+        the logs."""
         if self._client_report is not None:
             self._client_report.stop()
         self._alter_partitions.close()
@@ -386,8 +390,8 @@ class BrokerParts:
         self._alter_log_dirs.stop()
         self.services.coordinator.close()
         self._transactions.close()
-        if self._remote_storage is not None:
-            self._remote_storage.close()
+        if self.remote_storage is not None:
+            self.remote_storage.close()
         self._fetch_purgatory.abandon_all()
         self.services.metadata_purgatory.abandon_all()
         self._verifications.close()

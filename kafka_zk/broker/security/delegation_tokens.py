@@ -37,7 +37,7 @@ MOST_TOKEN_BYTES = 8 * 1024
 """Maximum size of a token's znode, with renewers, because every broker keeps all tokens in memory."""
 
 RETRY_S = 5
-"""Pause before what an ACL hides is read again; longer for more than 1,000 tokens."""
+"""Pause before tokens that an ACL hides are read again; longer if there are more than 1,000 of them."""
 
 HIDDEN_READS_A_SECOND = 200
 """Maximum number of hidden tokens that a broker reads per second on average."""
@@ -49,8 +49,8 @@ class DelegationTokens:
     """The delegation tokens that a broker knows.
 
     Args:
-        secret: delegation.token.secret.key, the same everywhere.
-        invented: an unknown id's credential, from mechanism and id.
+        secret: delegation.token.secret.key, the same at all brokers.
+        invented: returns a credential for an unknown id, from mechanism and id.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class DelegationTokens:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Read all and follow changes. Raises RegistryError."""
+        """Read all tokens and follow changes. Raises RegistryError."""
         await self._registry.ensure_paths()
         self._session_id = self._client.session_id
         self._client.add_session_listener(self._session_changed)
@@ -125,7 +125,7 @@ class DelegationTokens:
         self._read_hidden_later()
 
     def _read_hidden_later(self) -> None:
-        """Read again what an ACL hides, because a changed ACL is not announced."""
+        """Read hidden tokens again later, because a changed ACL causes no notification."""
         is_due = self._is_hidden or self._registry.hidden
         if is_due and not (self._is_closed or (self._retry is not None and self._retry.active())):
             pause_s = max(RETRY_S, len(self._registry.hidden) / HIDDEN_READS_A_SECOND)
@@ -135,7 +135,7 @@ class DelegationTokens:
         ensureDeferred(self._read_again(None if self._is_hidden else sorted(self._registry.hidden)))
 
     async def _load(self, token_ids: Sequence[str] | None = None) -> None:
-        """Read all tokens, or some. If listing is not permitted, all are forgotten."""
+        """Read all tokens, or some of them. If listing them is not permitted, all are forgotten."""
         async with self._reading:
             try:
                 wanted = token_ids if token_ids is not None else await self._registry.token_ids()
@@ -174,7 +174,7 @@ class DelegationTokens:
 
     def find(self, mechanism: str, token_id: str) -> TokenCredential:
         """The token's credential; an invented one if the token does not exist or has expired, or its owner is not a
-        user: a token of Group:alice would authenticate User:alice."""
+        user, because a token of Group:alice would authenticate User:alice."""
         token = self._tokens.get(token_id)
         if token is None or token.owner.type != USER or rules.is_expired(token, self._clock.wall_ms()):
             return TokenCredential(self._invented(mechanism, token_id))
@@ -198,7 +198,7 @@ class DelegationTokens:
     async def create(
         self, owner: Principal, requester: Principal, renewers: Collection[Principal], lifetime_ms: int
     ) -> TokenInformation:
-        """Raises ApiError; RegistryError."""
+        """Store a new token. Raises ApiError; RegistryError."""
         if len(self._tokens) >= MOST_TOKENS:
             raise ApiError(ErrorCode.POLICY_VIOLATION, f"The cluster has its maximum of {MOST_TOKENS} tokens")
         if self._counts[owner] >= MOST_OF_OWNER:
@@ -264,7 +264,10 @@ class DelegationTokens:
                 except ApiError:
                     pass  # already deleted
                 except RegistryError as error:
-                    _log.info("an expired delegation token stays for now: {error}", error=error)
+                    _log.info(
+                        "the expired delegation token {id} could not be deleted yet: {error}",
+                        id=token.token_id, error=error,
+                    )  # fmt: skip
 
     async def purge_changes(self) -> None:
         """Remove old change notifications, which every broker has read. Raises RegistryError."""

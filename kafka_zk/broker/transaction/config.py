@@ -22,8 +22,8 @@ class TransactionConfig:
     def of(cls, config: KafkaConfig) -> "TransactionConfig":
         """The settings in ``server.properties``."""
         return cls(
-            config.transaction_max_timeout_ms,
-            config.transactional_id_expiration_ms,
-            config.transaction_state_log_num_partitions,
-            config.transaction_state_log_load_buffer_size,
+            max_timeout_ms=config.transaction_max_timeout_ms,
+            id_expiration_ms=config.transactional_id_expiration_ms,
+            partition_count=config.transaction_state_log_num_partitions,
+            load_buffer_bytes=config.transaction_state_log_load_buffer_size,
         )

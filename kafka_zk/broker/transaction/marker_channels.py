@@ -1,7 +1,7 @@
 """Sends transaction markers to partitions' leaders until all are written.
 
-One request per broker is in progress; the next combines the markers that came meanwhile, or in one reactor turn. After
-a failure or a change of leader, and a pause, markers go to the current leader.
+One request per broker is in progress. The next combines the markers that arrive until then, or in one reactor turn.
+After a failure or a change of leader, and a pause, markers are sent to the current leader.
 
 A deleted partition needs no marker. A partition missing in the metadata counts as deleted once the controller has sent
 all metadata; until then, only if its topic is not in ZooKeeper. If a leader knows a later producer or coordinator
@@ -42,7 +42,7 @@ _PARTITIONS_A_REQUEST = 2_000
 
 _WRITTEN = frozenset(
     {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION}
-)  # no transactions in old formats
+)  # the last two: the log's old format has no transactions
 _NONE = ErrorCode.NONE
 _NO_PARTITIONS: Mapping[int, PartitionInfo] = {}
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
@@ -92,7 +92,7 @@ class TransactionMarkerChannels:
     Args:
         on_written: called with partitions that have their marker, or need none.
         find_missing: for topics missing in metadata that may be incomplete.
-        at_end_of_turn: the reactor's method.
+        at_end_of_turn: calls a function at the end of the reactor's turn.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class TransactionMarkerChannels:
         self._undecided: list[MarkersToSend] = []  # awaiting a lookup of their topics
         self._is_looking_up = False
         self._look_up_again_s = -math.inf
-        self._failures: dict[int, str] = {}  # last logged per leader, because retries are frequent
+        self._failures: dict[int, str] = {}  # last logged failure of each leader, because retries are frequent
         self._broker_epoch = metadata.broker_epoch
         self._settled_s = clock.seconds() + SETTLED_AFTER_S
         self._is_retrying = False
@@ -166,7 +166,7 @@ class TransactionMarkerChannels:
             return
         self._undecided.append(ending)
         if len(self._undecided) == 1:
-            self._at_end_of_turn(lambda: ensureDeferred(self._look_up()).addErrback(_log_bug))
+            self._at_end_of_turn(lambda: ensureDeferred(self._look_up()).addErrback(_log_bug, "their leaders"))
 
     async def _look_up(self) -> None:
         self._is_looking_up = True
@@ -192,12 +192,12 @@ class TransactionMarkerChannels:
                 self._retry_later(ending.for_leader(others))
 
     def _notify(self, ending: MarkersToSend, tps: Collection[TopicPartition]) -> None:
-        """An error in one transaction must not affect others."""
+        """Notify the listener. An error in one transaction does not affect others."""
         try:
             self._on_written(ending.owned, ending.transaction, tps)
         except Exception:
             id_ = ending.transaction.transactional_id
-            _log.failure("the completion of a transaction of {id} was not processed", id=id_, level=LogLevel.error)
+            _log.failure("the completion of a transaction of {id} could not be processed", id=id_, level=LogLevel.error)
 
     def close(self) -> None:
         """Results of requests in progress are ignored."""
@@ -238,7 +238,7 @@ class TransactionMarkerChannels:
         if isinstance(written, dict):
             self._all_answered(leader, endings, written)
             return False
-        ensureDeferred(self._wait(leader, endings, written)).addErrback(_log_bug)
+        ensureDeferred(self._wait(leader, endings, written)).addErrback(_log_bug, f"broker {leader}")
         return True
 
     async def _wait(self, leader: int, endings: list[MarkersToSend], writing: Awaitable[Written]) -> None:
@@ -274,7 +274,7 @@ class TransactionMarkerChannels:
         again = [tp for tp, code in found.items() if code not in _WRITTEN | _FENCED]
         if fenced:
             _log.warn(
-                "broker {leader} knows a later epoch than {epoch} of {id}: the transaction is not ended here",
+                "broker {leader} knows a later epoch of {id} than {epoch}: another coordinator ends the transaction",
                 leader=leader, id=ending.transaction.transactional_id, epoch=ending.markers.producer.producer_epoch,
             )  # fmt: skip
         elif again:
@@ -291,7 +291,7 @@ class TransactionMarkerChannels:
 
     def _begin_retry(self) -> None:
         self._timer = None
-        ensureDeferred(self._retry()).addErrback(_log_bug)
+        ensureDeferred(self._retry()).addErrback(_log_bug, "their leaders after a pause")
 
     async def _retry(self) -> None:
         """Retry in short steps; the longer they take, the longer the pause afterwards."""
@@ -307,8 +307,8 @@ class TransactionMarkerChannels:
             self._timer = self._clock.callLater(pause_s, self._begin_retry)
 
 
-def _log_bug(failure: Failure) -> None:
-    _log.failure("markers were not sent", failure, level=LogLevel.error)
+def _log_bug(failure: Failure, to: str) -> None:
+    _log.failure("transaction markers could not be sent to {to}", failure, level=LogLevel.error, to=to)
 
 
 def _take(queue: deque[MarkersToSend]) -> list[MarkersToSend]:

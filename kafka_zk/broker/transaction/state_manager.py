@@ -65,7 +65,7 @@ class TransactionStateManager:
         self.memory = HeldMemory("transactional ids", config.memory_max_bytes)
         self.partition_count = PartitionCount(metadata, TRANSACTION_STATE_TOPIC, config.partition_count)
         self.is_active = True
-        self.append_retry_count = 0  # retries that wait now
+        self.append_retry_count = 0  # number of waiting retries
         self._log = TransactionLog(replicas, clock)
         self._config = config
         self._clock = clock
@@ -134,7 +134,7 @@ class TransactionStateManager:
             known = None
         if is_leader and known is None:
             owned = self._loading[number] = CoordinatedPartition(number, partition.leader_epoch)
-            ensureDeferred(self._load(owned)).addErrback(log_bug)
+            ensureDeferred(self._load(owned)).addErrback(_log_bug, f"loading {owned.tp}")
 
     def close(self) -> None:
         """All waiting requests get a response."""
@@ -173,7 +173,7 @@ class TransactionStateManager:
         loaded.transactions = {}
 
     def _go_on_steps(self, owned: CoordinatedPartition) -> Iterator[None]:
-        """Finish what the previous leader was ending."""
+        """Complete the transactions that the previous leader was ending."""
         for transaction in list(owned.transactions.values()):
             if not owned.is_current:
                 return
@@ -188,7 +188,8 @@ class TransactionStateManager:
         owned.is_current = False
         self._recent.clear()
         transactions, owned.transactions, owned.ongoing = owned.transactions, {}, {}
-        ensureDeferred(in_slices(self._clock, self._closing_steps(transactions.values()))).addErrback(log_bug)
+        closing = in_slices(self._clock, self._closing_steps(transactions.values()))
+        ensureDeferred(closing).addErrback(_log_bug, f"unloading {owned.tp}")
 
     def _closing_steps(self, transactions: Iterable[Transaction]) -> Iterator[None]:
         for transaction in transactions:
@@ -206,13 +207,15 @@ class TransactionStateManager:
         for effect in effects:  # more may be appended during the loop
             if isinstance(effect, Append):
                 if effect.is_retry:
-                    ensureDeferred(self._store_again(owned, transaction, effect)).addErrback(log_bug)
+                    storing = self._store_again(owned, transaction, effect)
+                    ensureDeferred(storing).addErrback(_log_bug, _storing(transaction))
                     continue
                 stored = self._log.store(owned.tp, transaction.transactional_id, effect.metadata, now_ms)
                 if isinstance(stored, ErrorCode):
                     effects += self._stored(owned, transaction, stored, now_ms)
                 else:
-                    ensureDeferred(self._store_later(owned, transaction, stored)).addErrback(log_bug)
+                    later = self._store_later(owned, transaction, stored)
+                    ensureDeferred(later).addErrback(_log_bug, _storing(transaction))
             elif isinstance(effect, Answer):
                 if effect.reply is not None:
                     self.replies.answer(effect.reply, effect.result)
@@ -311,7 +314,7 @@ class TransactionStateManager:
                 await begun
 
     def _expire_steps(self, owned: CoordinatedPartition) -> Iterator[Transaction | None]:
-        """One id per step: yields it if it has expired."""
+        """Examine one id per step, and yield it if it has expired."""
         for transaction in list(owned.transactions.values()):
             if not owned.is_current:
                 return
@@ -319,11 +322,11 @@ class TransactionStateManager:
             yield transaction if has_expired else None
 
     def make_room(self) -> None:
-        """Begin to remove unused ids, unless that is in progress: the oldest ids of the client address that has the
-        most."""
+        """Begin to remove unused ids, unless a removal is in progress: the oldest ids of the client address that has
+        the most ids."""
         if not self._makes_room:
             self._makes_room = True
-            ensureDeferred(self._remove_unused()).addErrback(log_bug)
+            ensureDeferred(self._remove_unused()).addErrback(_log_bug, "removing unused transactional ids")
 
     async def _remove_unused(self) -> None:
         unused: dict[str, list[tuple[CoordinatedPartition, Transaction]]] = {}
@@ -363,5 +366,9 @@ class TransactionStateManager:
                 self._forget(owned, transaction)
 
 
-def log_bug(failure: Failure) -> None:
-    _log.failure("a transaction's work failed", failure, level=LogLevel.error)
+def _storing(transaction: Transaction) -> str:
+    return f"storing transactional id {transaction.transactional_id}"
+
+
+def _log_bug(failure: Failure, work: str) -> None:
+    _log.failure("{work} failed", failure, level=LogLevel.error, work=work)

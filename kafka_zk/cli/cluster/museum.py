@@ -22,15 +22,16 @@ _MIN_COLUMNS, _MAX_COLUMNS = 60, 160
 _GAP = " | "
 
 
-@click.command("museum", short_help="Famous outages of the ZooKeeper era: the old rule and the new one, side by side.")
+@click.command("museum", short_help="Famous outages of the ZooKeeper era: the old rule and kafka-zk's, side by side.")
 @click.argument("exhibit", required=False, metavar="[EXHIBIT]")
 @json_option
 def command(exhibit: str | None, as_json: bool) -> None:
-    """Show an outage or a paper's counter-example: what the old rule did to records, and what the new one does.
+    """Show an outage or a paper's counter-example: what happens to records with the old rule and with kafka-zk's.
 
-    EXHIBIT is a name or a number; without it the exhibits are listed. Each is played twice on a simulated cluster of
-    real brokers and groups, with the same actions. First comes a question; on a terminal, press Enter for the answer.
-    Events that happened in both plays are left out. Red are the records that a rule lost, doubled or left unread.
+    EXHIBIT is a name or a number; without EXHIBIT, all exhibits are listed. Each is played twice on a simulated cluster
+    of real brokers and groups, with the same actions. An exhibit begins with a question; on a terminal, press Enter for
+    the answer. Events that happened in both plays are left out. Red: records that were lost, duplicated or left unread
+    under a rule.
 
     \b
     kafka-zk museum
@@ -114,7 +115,8 @@ def _tell(name: str, seen: "Seen") -> None:
     columns = max(_MIN_COLUMNS, min(_MAX_COLUMNS, shutil.get_terminal_size().columns))
     width = (columns - len(_GAP)) // 2
     rule = OLD_RULES[seen.scenario.old_rule or ""].says
-    _beside([f"OLD RULE: {rule}"], ["OUR RULE: the same brokers and members with their safeguard."], width, bold=True)
+    ours = "KAFKA-ZK'S RULE: the same brokers and members with their safeguard."
+    _beside([f"OLD RULE: {rule}"], [ours], width, bold=True)
     for row in rows(seen.lines):
         if row.is_note:
             click.secho(textwrap.fill(f"# {row.text}", columns, subsequent_indent="# "), fg="cyan")
@@ -126,7 +128,7 @@ def _tell(name: str, seen: "Seen") -> None:
     click.echo()
     _records(seen, width)
     click.echo()
-    for title, wing in (("With the old rule", seen.old), ("With our rule", seen.ours)):
+    for title, wing in (("With the old rule", seen.old), ("With kafka-zk's rule", seen.ours)):
         say(f"{title}, the judges find {len(wing.violations) or 'nothing'}{':' if wing.violations else '.'}")
         for each in wing.violations:
             click.secho(textwrap.fill(each, columns, initial_indent="  ", subsequent_indent="  "), fg="red")
@@ -138,7 +140,7 @@ def _tell(name: str, seen: "Seen") -> None:
 
 
 def _records(seen: "Seen", width: int) -> None:
-    """A line for each record; red if this rule lost or doubled it."""
+    """A line for each record; red if it was lost, duplicated or left unread under this rule."""
     for old, ours in zip_longest(seen.old.records, seen.ours.records):
         sides = [(old, seen.old), (ours, seen.ours)]
         texts = ["" if each is None else _sentence(each) for each, _ in sides]

@@ -94,7 +94,8 @@ class Coordinators:
     ) -> None:
         """Repeat ``attempt`` until ``is_done``, every ``retry.backoff.ms``; default timeout: default.api.timeout.ms.
 
-        ``attempt`` adds its errors to the list; without errors it has made progress. ``whom``: who has not responded.
+        ``attempt`` adds its errors to the list; without errors it has made progress. ``whom`` names, for the timeout's
+        error, who has not responded.
         Raises: KafkaTimeoutError; exceptions of an attempt, and the first permanent error of its list.
         """
         timeout_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
@@ -120,7 +121,8 @@ class Coordinators:
             if node_id not in self._cluster.metadata.nodes:
                 await self._cluster.refresh()
             if node_id not in self._cluster.metadata.nodes:
-                causes.append(broker_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"broker {node_id} is not there"))
+                told = f"broker {node_id} is not in the metadata"
+                causes.append(broker_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, told))
                 return None
             return await self._cluster.request(node_id, api_key, message)
         except CancelledError:

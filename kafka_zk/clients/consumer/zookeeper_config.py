@@ -1,7 +1,8 @@
 """Configuration of a consumer that coordinates through ZooKeeper.
 
 Pure. Additional keys: ``group.instance.id`` with ``session.timeout.ms`` (static membership, as in Kafka 2.3),
-``max.poll.records``, ``check.crcs``, ``isolation.level``, the deserializers, and two additional strategies.
+``max.poll.records``, ``check.crcs``, ``isolation.level``, the deserializers, three additional strategies, and
+``consumer.capacity`` for one of them.
 
 Source: ConsumerConfig.scala@0.10.2.
 """
@@ -15,13 +16,13 @@ from kafka_zk.clients.connection.errors import ConfigError
 from kafka_zk.clients.consumer.config import ISOLATION_LEVELS, ReaderConfig
 from kafka_zk.clients.consumer.group_consumer_config import GroupConsumerConfig, parse_strategies
 from kafka_zk.rebalance.config import DEFAULT_RETRIES, GroupConfig
-from kafka_zk.rebalance.group_strategy import STRATEGIES, keeps_places
+from kafka_zk.rebalance.group_strategy import STRATEGIES, WEIGHTED, keeps_places
 from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client.errors import InvalidConnectString, InvalidSecurity
 from kafka_zk.registry.client.security import NO_SECURITY, Security
 from kafka_zk.registry.client.security_keys import KEYS as SECURITY_KEYS
 from kafka_zk.registry.client.security_keys import zookeeper_security
-from kafka_zk.registry.znodes.consumers import group_id_fault
+from kafka_zk.registry.znodes.consumers import CAPACITIES, group_id_fault
 from kafka_zk.security.client_security import NO_SECURITY as NO_CLIENT_SECURITY
 from kafka_zk.security.client_security import ClientSecurity
 
@@ -49,13 +50,15 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
     """Kafka's keys with ``_`` for ``.``; sizes in bytes, times in milliseconds.
 
     ``partition_assignment_strategy``: the member's strategies, the preferred one first: ``range``, ``roundrobin``,
-    ``sticky`` and ``cooperative``, comma-separated or as a sequence. If a member (such as Kafka's old
+    ``sticky``, ``cooperative`` and ``weighted``, comma-separated or as a sequence. If a member (such as Kafka's old
     consumer) announces no strategies, the group runs ``range``, or ``roundrobin`` if our members list nothing else.
+    ``consumer_capacity``: how much this member can process, compared with the others. ``weighted`` gives it partitions
+    in proportion to it; None counts as the number of streams.
     ``group_instance_id``: makes a static member. When its registration is gone, its partitions are reserved, and not
     read, for ``session_timeout_ms``. The registration is gone immediately when the member leaves, and
     ``zookeeper_session_timeout_ms`` after it dies. The timeout does not run while ZooKeeper is unavailable. Only
-    ``sticky`` and ``cooperative`` reserve partitions; the member logs a warning if its group falls back to another
-    strategy.
+    ``sticky``, ``cooperative`` and ``weighted`` reserve partitions; the member logs a warning if its group falls back
+    to another strategy.
     ``offsets_storage``: ``zookeeper``, or ``kafka`` for the group's coordinator. With ``kafka``,
     ``dual_commit_enabled`` (default) also writes offsets to ZooKeeper and starts at the larger one.
     ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with ``deserialize``,
@@ -67,6 +70,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
     zookeeper_connection_timeout_ms: int | None = option(None, 1)
     zookeeper_sync_time_ms: int = option(2_000, 0)
     consumer_id: str | None = None
+    consumer_capacity: int | None = option(None, CAPACITIES[0], CAPACITIES[-1])
     client_id: str | None = None
     rebalance_max_retries: int = option(DEFAULT_RETRIES, 0)
     rebalance_backoff_ms: int | None = option(None, 0)
@@ -113,8 +117,13 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
         object.__setattr__(self, "partition_assignment_strategy", strategies)
         if self.group_instance_id is not None and not keeps_places(self.strategies):
             raise ConfigError(
-                f"group.instance.id has no effect under {' and '.join(self.strategies)} alone: list sticky or"
-                " cooperative in partition.assignment.strategy, too"
+                f"group.instance.id has no effect under {' and '.join(self.strategies)} alone: list sticky,"
+                " cooperative or weighted in partition.assignment.strategy, too"
+            )
+        if self.consumer_capacity is not None and WEIGHTED.name not in self.strategies:
+            raise ConfigError(
+                f"consumer.capacity has no effect under {' and '.join(self.strategies)} alone: list {WEIGHTED.name} in"
+                " partition.assignment.strategy, too"
             )
 
     @classmethod

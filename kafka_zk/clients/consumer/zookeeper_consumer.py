@@ -101,7 +101,7 @@ class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
 
     async def _make_group(self, topics: TopicsSubscribed) -> tuple[ZookeeperGroup, GroupDelivery]:
         client = await self._open_client()
-        if self._membership.closed:  # closed meanwhile
+        if self._membership.closed:  # closed while connecting
             await client.close()
             self._membership.check()
         find_brokers = partial(_find_brokers, client, self.config.security.protocol)
@@ -130,6 +130,7 @@ class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
             config.strategies,
             config.group_instance_id,
             None if config.group_instance_id is None else config.session_timeout_ms,
+            config.consumer_capacity,
         )
 
     async def _open_kazoo(self) -> RegistryClient:

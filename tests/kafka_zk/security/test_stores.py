@@ -27,7 +27,7 @@ def read(name: str, kind: str) -> bytes:
 
 
 def trusted(data: bytes, kind: str) -> list[str]:
-    """The subjects of the certificates that a store makes trusted."""
+    """The subjects of the certificates that a store trusts."""
     found = x509.load_pem_x509_certificates(stores.authorities(data, kind, SECRET).encode())
     return [each.subject.rfc4514_string() for each in found]
 
@@ -52,7 +52,7 @@ def test_the_same_in_pem(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", SUFFIXES)
 def test_a_trust_store_with_a_key_does_not_trust_the_keys_issuers(kind: str) -> None:
-    """As Java, which takes certificate entries, and of a key's chain the first certificate only."""
+    """Java trusts certificate entries, and only the first certificate of a key's chain."""
     assert trusted(read("chained", kind), kind) == ["CN=broker", "CN=Partner"]
 
 
@@ -61,7 +61,7 @@ def test_an_issuer_that_is_also_an_entry_of_its_own_is_trusted() -> None:
 
 
 def test_names_that_openssl_gives_to_issuers_do_not_make_them_trusted() -> None:
-    """``openssl pkcs12 -export -caname``, with an issuer twice and a certificate that is no issuer."""
+    """``openssl pkcs12 -export -caname``, with an issuer twice and a certificate that is not an issuer."""
     key, own, others = pkcs12.load_key_and_certificates(read("chained", "PKCS12"), SECRET.value.encode())
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     issuing, root, partner = others
@@ -83,6 +83,14 @@ def test_a_wrong_or_missing_password_of_a_key_store(kind: str, password: Passwor
     with pytest.raises(InvalidSecurity, match="password") as refused:
         stores.identity(read("keystore", kind), kind, password, None)
     assert "wr0ng" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("password", "tried"), [(None, "without a password"), (Password("wr0ng"), "with this password")]
+)
+def test_an_unreadable_pkcs12_trust_store_says_how_it_was_read(password: Password | None, tried: str) -> None:
+    with pytest.raises(InvalidSecurity, match=f"^it is not a PKCS12 file, or cannot be read {tried}$"):
+        stores.authorities(read("truststore", "PKCS12"), "PKCS12", password)
 
 
 def test_a_wrong_password_of_a_jks_key() -> None:

@@ -4,7 +4,7 @@ Source: KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp and
 """
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_zk.base.types import FetchIsolation, TimestampOffset, TopicPartition
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code
@@ -21,6 +21,9 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.segments.timestamp_search import Result as SearchResult
 from kafka_zk.storage.segments.timestamp_search import Search
 
+if TYPE_CHECKING:  # most brokers have no remote storage
+    from kafka_zk.broker.tiered.remote_reads import RemoteReads
+
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -30,8 +33,8 @@ LATEST_TIERED = -5
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _RESULT_BYTES = OBJECT_BYTES + 2 * VALUE_BYTES  # a list in version 0
-_COST = 256  # of a partition, in ``turns.Turns``
-_STEP_COST = 4 * 1024  # of searching a segment
+_COST = 256  # cost of a partition for ``turns.Turns``
+_STEP_COST = 4 * 1024  # cost of searching a segment
 _UNKNOWN = TimestampOffset(-1, -1, -1)
 
 Response = codec.response(ApiKey.LIST_OFFSETS)
@@ -132,7 +135,7 @@ async def _lookup(
         return _at(log, log.local_log_start_offset)
     remote = services.remote_reads if log.config.is_tiered else None
     if timestamp == LATEST_TIERED:
-        return _UNKNOWN if remote is None else _at(log, remote.latest_tiered(partition, log))
+        return _UNKNOWN if remote is None else await _latest_tiered(remote, partition, log)
     local_start = log.local_log_start_offset
     found = None
     if timestamp >= 0 and remote is not None and log.log_start_offset < local_start:
@@ -140,14 +143,25 @@ async def _lookup(
     if found is None:
         search = log.max_timestamp_search() if timestamp == MAX_TIMESTAMP else log.timestamp_search(timestamp)
         found = await _searched(services, turns, search)
-        if remote is not None and log.local_log_start_offset != local_start:  # what became remote was not searched
+        if remote is not None and log.local_log_start_offset != local_start:  # some became remote
             raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
-    if partition.leader_log() is not log:  # deleted, moved, or failed
-        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    _check_same(partition, log)
     if found is not None and found.offset < log.readable_end(isolation):
         return found
     _check_committed_is_known(partition, isolation, version)
     return _UNKNOWN
+
+
+async def _latest_tiered(remote: "RemoteReads", partition: Partition, log: Log) -> TimestampOffset:
+    offset = await remote.latest_tiered(partition, log)
+    _check_same(partition, log)
+    return _at(log, offset)
+
+
+def _check_same(partition: Partition, log: Log) -> None:
+    """Raise ApiError if the log has since been deleted or moved, or has failed."""
+    if partition.leader_log() is not log:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def _at(log: Log, offset: int) -> TimestampOffset:

@@ -35,7 +35,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     """Return each partition's code. First reads the topics' configurations from ZooKeeper, in one pipeline. If an ACL
     hides a configuration, the topic keeps its previous one.
 
-    Raises: ProtocolError without ZooKeeper, which closes the controller's connection.
+    Raises: ProtocolError if ZooKeeper is unavailable, which closes the controller's connection.
     """
     await confirm_controller(services, context, request.controller_epoch)
     async with services.replicas.state_changes:
@@ -86,7 +86,7 @@ def _is_possible(topic: str, state: Any) -> bool:
 
 
 async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Sequence[tuple[TopicPartition, ErrorCode]]:
-    """Change the roles of some partitions; then the fetchers can run. If this broker leads new partitions, the
+    """Change the roles of some partitions; then let the fetchers run. If this broker leads new partitions, the
     followers' waiting fetches end, so that the next fetches include these partitions: by now, the followers have
     handled about the same ones."""
     async with services.replicas.role_changes:
@@ -98,7 +98,7 @@ async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Seque
 
 
 def _carried_out(services: Services, states: Sequence[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
-    """Change the roles, and update the metadata: clients see a new leader as soon as this broker uses it."""
+    """Change the roles, and update the metadata, so that clients see a new leader as soon as this broker uses it."""
     answers = services.replicas.become_leader_or_follower(states)
     for (tp, code), (_, topic_id, state, _) in zip(answers, states, strict=True):
         if code is ErrorCode.NONE:
@@ -128,15 +128,15 @@ def _partition_states(request: Any, version: int) -> Iterator[tuple[str, Any, An
             yield topic.topic_name, topic.topic_id or uuids.ZERO, state
 
 
-def _partition_state(told: Any) -> LeaderAndIsrPartitionState:
+def _partition_state(state: Any) -> LeaderAndIsrPartitionState:
     return LeaderAndIsrPartitionState(
-        told.leader,
-        told.leader_epoch,
-        told.controller_epoch,
-        told.partition_epoch,
-        tuple(told.isr),
-        tuple(told.replicas),
-        bool(told.is_new),
+        state.leader,
+        state.leader_epoch,
+        state.controller_epoch,
+        state.partition_epoch,
+        tuple(state.isr),
+        tuple(state.replicas),
+        bool(state.is_new),
     )
 
 

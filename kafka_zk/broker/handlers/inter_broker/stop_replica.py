@@ -16,6 +16,7 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 
 _EPOCH_UNKNOWN = -1
+_EPOCH_DURING_DELETE = -2
 
 Response = codec.response(ApiKey.STOP_REPLICA)
 
@@ -27,9 +28,23 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
         if refused is not ErrorCode.NONE:
             return Response(error_code=refused, partition_errors=[])
-        errors = await in_slices(services.clock, _stopped(services, _wanted(request, header.api_version)))
+        wanted = list(_wanted(request, header.api_version))
+        await _note_deleted(services, wanted)
+        errors = await in_slices(services.clock, _stopped(services, wanted))
         await _make_deletions_durable(services)
     return Response(error_code=0, partition_errors=errors)
+
+
+async def _note_deleted(services: Services, wanted: Iterable[tuple[TopicPartition, int, bool]]) -> None:
+    """Before tiered logs of deleted topics are deleted, record them, so that their remote segments are deleted, too."""
+    if services.deleted_partitions is None:
+        return
+    found = [
+        services.replicas.logs.get(tp)
+        for tp, leader_epoch, delete in wanted
+        if delete and leader_epoch == _EPOCH_DURING_DELETE
+    ]
+    await services.deleted_partitions.note(log for log in found if log is not None)
 
 
 async def _make_deletions_durable(services: Services) -> None:

@@ -1,13 +1,14 @@
-"""The table of broker keys: one row is all that a key needs, and nothing else defines keys."""
+"""The table of broker keys: a key needs only its row, and no other table defines keys."""
 
 import ast
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kafka_zk
-from kafka_zk.broker.config import values
+from kafka_zk.broker.config import broker_keys, values
 from kafka_zk.broker.config.broker_configs import ALL_KEYS, BROKER_CONFIGS, TOPIC_DEFAULTS, synonyms
 from kafka_zk.broker.config.broker_key import UNUSED, BrokerKey, Update, Use
 from kafka_zk.broker.config.broker_keys import BrokerKeys
@@ -26,7 +27,7 @@ ROWS = [pytest.param(row, id=name) for name, row in ALL_KEYS.items()]
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row_is_all_that_a_key_needs(row: BrokerKey[Any]) -> None:
-    """It is read by its attribute if it is used, has a documentation, and its own default is allowed."""
+    """A key that is used has an attribute; every key has a documentation and a default that its own rules allow."""
 
     def value_in(config: KafkaConfig) -> object:
         attribute = row.name.replace(".", "_")
@@ -37,6 +38,8 @@ def test_a_row_is_all_that_a_key_needs(row: BrokerKey[Any]) -> None:
     expected = row.value(MINIMAL[row.name]) if row.name in MINIMAL else row.default_value
     assert value_in(config) == expected
     assert row.documentation.strip()
+    if row.use is Use.IGNORED:
+        assert row.documentation == UNUSED, "the broker warns that it ignores the key: the row needs use=READ"
     assert row.use is not Use.READ or row.documentation != UNUSED
     if row.default is not None:
         assert values.parse(row.name, row.type, row.default) == row.check(row.default)
@@ -46,7 +49,9 @@ def test_a_row_is_all_that_a_key_needs(row: BrokerKey[Any]) -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row_says_what_may_change_while_the_broker_runs(row: BrokerKey[Any]) -> None:
-    """AlterConfigs' answer follows from the row; keys that DescribeConfigs does not know are plugins' to it."""
+    """The row decides whether AlterConfigs accepts a key; a key that DescribeConfigs does not list is treated as a
+    plugin's key.
+    """
     dynamic = DynamicBrokerConfig(MINIMAL)
     properties = {row.name: row.default or {"INT": "1", "LONG": "1"}.get(row.type, "")}
     if row.is_changeable or not row.is_listed:
@@ -56,9 +61,15 @@ def test_a_row_says_what_may_change_while_the_broker_runs(row: BrokerKey[Any]) -
             dynamic.validate(properties, per_broker=True)
 
 
+def test_a_key_has_one_row() -> None:
+    names = Counter(row.name for row in broker_keys.ROWS)
+    repeated = [name for name, count in names.items() if count > 1]
+    assert repeated == [], "a key that has a row needs no line in unused_keys.txt: delete the line"
+
+
 @pytest.mark.parametrize("table", [BrokerKeys, SecurityKeys])
 def test_the_table_is_in_the_order_of_describe_configs(table: type) -> None:
-    """Sorted, so that the place of a key is found without a search."""
+    """The table is sorted, so that the place of a key is found without a search."""
     names = [row.name for row in vars(table).values() if isinstance(row, BrokerKey) and row.is_listed]
     assert names == sorted(names)
 
@@ -85,7 +96,8 @@ def _lists_keys(node: ast.AST) -> bool:
 
 
 def test_topic_keys_have_their_defaults_in_the_broker() -> None:
-    """All but those that Kafka knows for topics only; the finest unit counts first."""
+    """Only topic keys without a broker default in Kafka are missing; the spelling with the finest unit has
+    precedence."""
     only_topics = {
         "follower.replication.throttled.replicas", "leader.replication.throttled.replicas",
         "remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable",
@@ -98,7 +110,7 @@ def test_topic_keys_have_their_defaults_in_the_broker() -> None:
 
 
 def test_update_modes_are_kafkas() -> None:
-    """One of each."""
+    """One key for each mode."""
     modes = [BROKER_CONFIGS[key].update for key in ("broker.id", "listeners", "ssl.key.password", "num.io.threads")]
     assert modes == [Update.READ_ONLY, Update.PER_BROKER, Update.PER_LISTENER, Update.CLUSTER_WIDE]
 

@@ -28,7 +28,7 @@ def test_defaults_are_kafkas() -> None:
 
 
 def test_the_most_precise_spelling_of_a_topic_default_wins() -> None:
-    """log.retention.ms beats minutes beats hours, as in Kafka."""
+    """log.retention.ms overrides .minutes, which overrides .hours, as in Kafka."""
     assert parse(log_retention_hours="2").topic_defaults.retention_ms == 7_200_000
     assert parse(log_retention_hours="2", log_retention_minutes="3").topic_defaults.retention_ms == 180_000
     assert parse(log_retention_minutes="3", log_retention_ms="4").topic_defaults.retention_ms == 4
@@ -36,7 +36,7 @@ def test_the_most_precise_spelling_of_a_topic_default_wins() -> None:
 
 
 def test_names_of_listeners_have_no_case() -> None:
-    """As in Kafka (ListenerName.normalised)."""
+    """ListenerName.normalised does the same in Kafka."""
     config = parse(
         listeners="INTERNAL://h:1,CTRL://h:2", inter_broker_listener_name="internal",
         control_plane_listener_name="ctrl",
@@ -60,8 +60,14 @@ def test_an_unknown_key_is_told_with_the_nearest_one() -> None:
     ]
 
 
+def test_a_key_that_is_only_kept_is_not_unknown() -> None:
+    """A key of Kafka that has no effect here is not taken for a spelling mistake."""
+    _, warnings = KafkaConfig.from_properties({**MINIMAL, "alter.config.policy.class.name": ""})
+    assert warnings == ["alter.config.policy.class.name: ignored, this broker does not use it"]
+
+
 def test_an_unknown_key_is_a_warning_that_names_it() -> None:
-    """Typing errors are told, keys of a JVM broker are not."""
+    """A misspelt key is a warning; a key that only a JVM broker uses is not."""
     _, warnings = KafkaConfig.from_properties({**MINIMAL, "lisneters": "x", "num.io.threads": "8"})
     assert len(warnings) == 1
     assert "lisneters" in warnings[0]

@@ -55,7 +55,7 @@ def test_steps_of_the_clock_add_up_and_end(installed: Installed) -> None:
 
 
 def test_a_full_disk_ends_with_the_limit_that_was_there(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As ``ulimit -f`` or a batch system has set it."""
+    """``ulimit -f`` or a batch system may have set a limit before."""
     limits = [(1000, 2000)]
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
@@ -67,13 +67,15 @@ def test_a_full_disk_ends_with_the_limit_that_was_there(installed: Installed, mo
 
 
 def test_a_fault_that_cannot_begin_is_not_open(installed: Installed) -> None:
-    with pytest.raises(InvalidFault, match="__consumer_offsets does not exist"):
+    with pytest.raises(InvalidFault, match="no group exists yet: let a consumer join its group first"):
         installed.begin(fault="coordinator_moves")
     with pytest.raises(WrongBroker, match="is not the controller"):
         installed.begin(fault="leader_moves", topic="t", partition=0)
     cast(Any, installed.services.controller).is_active = True
     with pytest.raises(InvalidFault, match="the leader of t-0 cannot move: the cluster has one broker"):
         installed.begin(fault="leader_moves", topic="t", partition=0)
+    with pytest.raises(InvalidFault, match="partition t-9 does not exist"):
+        installed.begin(fault="leader_moves", topic="t", partition=9)
     assert not installed.faults.open
 
 

@@ -1,4 +1,4 @@
-"""Every API asks for the permissions that Kafka's asks for, and gives Kafka's error: the rows of ``tests/acl_rows.py``.
+"""Every API requires the same permissions as Kafka's and returns Kafka's error: the rows of ``tests/acl_rows.py``.
 
 The same rows against Apache Kafka 3.9.1: tests/peers/authorization/test_acl_rows.py.
 """
@@ -43,7 +43,7 @@ def broker(harness: Callable[..., Harness]) -> Harness:
 
 
 def authorize_by(broker: Harness, acls: str) -> AclAuthorizer:
-    """The ACLs that rows have as text, without a ZooKeeper that works."""
+    """Set the ACLs that rows have as strings, without a working ZooKeeper."""
     world = World(1)
     rules = AclRules({"User:ANONYMOUS"})
     for pattern, entries in acl_rows.parsed(acls).items():
@@ -69,14 +69,14 @@ def test_a_user_gets_the_error_that_kafka_gives(broker: Harness, row: Row) -> No
     response = ask(broker, REQUESTS[row.request])
     found = frozenset() if response is None else acl_rows.codes(response)
     assert found & REFUSALS == ({row.code} if row.code is not OK else frozenset())
-    is_refused = row.code is not OK and "internal" not in row.request  # internal topics are nobody's, whatever ACLs say
-    assert (authorizer.denials.count > 0) is is_refused, "a refusal is a denial in the log, and only a refusal is"
+    is_refused = row.code is not OK and "internal" not in row.request  # internal topics are closed, whatever the ACLs
+    assert (authorizer.denials.count > 0) is is_refused, "a refusal, and nothing else, is logged as a denial"
 
 
 def test_every_api_has_rows_or_asks_for_nothing() -> None:
-    """A new API cannot be forgotten."""
     tried = {REQUESTS[row.request].api_key for row in ROWS if row.code is not OK or row.acls == ""}
-    assert OFFERED_VERSIONS.keys() - tried == _NEVER_ASK | _TOKENS
+    untried = OFFERED_VERSIONS.keys() - tried
+    assert untried == _NEVER_ASK | _TOKENS, "give each new API rows in tests/acl_rows.py, or add it to _NEVER_ASK"
 
 
 def topics_of(broker: Harness, **fields: Any) -> list[Any]:
@@ -84,7 +84,7 @@ def topics_of(broker: Harness, **fields: Any) -> list[Any]:
 
 
 def test_metadata_does_not_tell_what_may_not_be_described(broker: Harness) -> None:
-    """A topic that exists and one that does not are told alike; of all topics they are left out."""
+    """Existing and missing topics get the same response; a list of all topics leaves them out."""
     topic_id = broker.lead("secret")
     authorize_by(broker, "Describe Topic t")
     known, unknown = topics_of(broker, topics=[{"name": "secret"}, {"name": "none"}], allow_auto_topic_creation=False)
@@ -143,7 +143,7 @@ def test_authorized_operations_are_those_of_the_user(broker: Harness, acls: str,
     }))  # fmt: skip
     assert response.topics[0].topic_authorized_operations == topic
     assert response.cluster_authorized_operations == cluster
-    assert authorizer.denials.count == 0, "nothing was refused"
+    assert authorizer.denials.count == 0, "no request was refused"
 
 
 def test_a_created_topic_shows_its_configuration_to_those_who_may_see_it(broker: Harness) -> None:

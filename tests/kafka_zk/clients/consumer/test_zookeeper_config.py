@@ -30,7 +30,7 @@ def test_defaults_are_those_of_the_old_consumer() -> None:
 
 
 def test_a_file_of_the_old_consumer_is_taken_as_it_is() -> None:
-    """Text values, Kafka's spelling, and keys without a meaning here."""
+    """The file has strings as values, Kafka's spelling, and keys without a meaning here."""
     made = config(
         **{
             "zookeeper.connect": "h1:2181,h2:2181/kafka",
@@ -52,25 +52,25 @@ def test_a_file_of_the_old_consumer_is_taken_as_it_is() -> None:
      ("error", "none"), ("none", "none")],
 )  # fmt: skip
 def test_both_generations_of_names_for_the_reset(given: str, reset: str) -> None:
-    """smallest, largest and error, or what the new consumer calls them."""
+    """The values are smallest, largest and error, or their names in the new consumer."""
     assert config(auto_offset_reset=given).reader.auto_offset_reset == reset
 
 
 def test_strategies_are_a_list_with_the_favourite_first() -> None:
-    """As in a file, or as a sequence; cooperative is what ZooKeeper shows as cooperative-sticky."""
+    """The list is a string, as in a file, or a sequence; ZooKeeper shows cooperative as cooperative-sticky."""
     assert config(partition_assignment_strategy="cooperative, range").strategies == ("cooperative-sticky", "range")
     assert config(partition_assignment_strategy=["sticky", "roundrobin"]).strategies == ("sticky", "roundrobin")
 
 
 @pytest.mark.parametrize("strategies", ["cooperative", "sticky", "range, sticky"])
 def test_a_static_member_needs_a_strategy_that_keeps_places(strategies: str) -> None:
-    """One in its list is enough: which one the group runs depends on the others."""
+    """One such strategy in the list is enough, because the group's strategy depends on the other members."""
     made = config(group_instance_id="i1", partition_assignment_strategy=strategies)
     assert (made.group_instance_id, made.session_timeout_ms) == ("i1", 45_000)
 
 
 def test_deserializers_by_name_or_object() -> None:
-    """bytes are no deserializer at all, which costs nothing."""
+    """Without a deserializer, keys and values stay bytes, which costs nothing."""
     own = SERDES["json"].deserializer
     assert config(key_deserializer="string", value_deserializer=own).deserializers == (
         SERDES["string"].deserializer,
@@ -89,7 +89,7 @@ def test_deserializers_by_name_or_object() -> None:
     ],
 )
 def test_offsets_in_kafka_are_committed_to_both_sides_by_default(options: dict[str, str], is_dual: bool) -> None:
-    """As in Kafka 0.8.2."""
+    """The default is that of Kafka 0.8.2."""
     assert config(**options).dual_commit_enabled is is_dual
 
 
@@ -109,17 +109,22 @@ def test_zookeeper_can_be_secured_by_the_same_keys_as_a_brokers() -> None:
         ({"offsets.storage": "disk"}, "offsets.storage: 'disk' is not one of zookeeper, kafka"),
         ({"dual.commit.enabled": "true"}, "dual.commit.enabled has an effect only with offsets.storage=kafka"),
         ({"offsets.storage": "kafka", "dual.commit.enabled": "both"}, "dual.commit.enabled: 'both' is neither"),
-        ({"partition.assignment.strategy": "range,best"}, "'best' is not one of range, .*, cooperative$"),
+        ({"partition.assignment.strategy": "range,best"}, "'best' is not one of range, .*, weighted, cooperative$"),
         ({"auto.offset.reset": "middle"}, "auto.offset.reset: 'middle' is not one of"),
         ({"zookeeper.connect": "h1/a,h2/b"}, "zookeeper.connect: .*the chroot is given once"),
         ({"zookeeper.set.acl": "true"}, "zookeeper.set.acl=true"),
         ({"rebalance.backoff.ms": "soon"}, "rebalance.backoff.ms: 'soon' is not a whole number"),
         ({"consumer.id": "a", "group.instance.id": "b"}, "remove consumer.id"),
         ({"group.instance.id": "a/b"}, "group.instance.id: 'a/b' becomes part of a znode's name"),
-        ({"group.instance.id": "a"}, "group.instance.id has no effect under range alone: list sticky or cooperative"),
+        (
+            {"group.instance.id": "a"},
+            "group.instance.id has no effect under range alone: list sticky, cooperative or weighted",
+        ),
+        ({"consumer.capacity": "2"}, "consumer.capacity has no effect under range alone: list weighted"),
+        ({"consumer.capacity": "1001"}, "consumer.capacity.*1000"),
         (
             {"group.instance.id": "a", "partition.assignment.strategy": "roundrobin,range"},
-            "group.instance.id has no effect under roundrobin and range alone: list sticky or cooperative",
+            "group.instance.id has no effect under roundrobin and range alone: list sticky, cooperative or weighted",
         ),
         ({"socket.timeout.ms": "100"}, "socket.timeout.ms must be above fetch.wait.max.ms"),
         ({"value.deserializer": "xml"}, "value.deserializer: 'xml' is not one of bytes"),
@@ -127,6 +132,6 @@ def test_zookeeper_can_be_secured_by_the_same_keys_as_a_brokers() -> None:
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(options: dict[str, str], sentence: str) -> None:
-    """ConfigError names the key and what is allowed."""
+    """ConfigError names the key and the allowed values."""
     with pytest.raises(ConfigError, match=sentence):
         config(**options)

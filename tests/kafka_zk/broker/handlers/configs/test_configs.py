@@ -1,4 +1,4 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: Kafka's sources, synonyms, checks and texts."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: Kafka's sources, synonyms, checks and messages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +56,7 @@ def replace(broker: Harness, kind: int, name: str, *configs: tuple[str, str | No
 
 
 def test_a_topic_is_described_with_every_key(harness: Make) -> None:
-    """Own values win over the broker's; each key says where its value comes from."""
+    """The topic's own values win over the broker's; each key states the source of its value."""
     broker = harness(message_max_bytes="2000000", log_retention_hours="100")
     broker.lead("t")
     broker.configs.topics["t"] = {"retention.bytes": "5"}
@@ -68,12 +68,12 @@ def test_a_topic_is_described_with_every_key(harness: Make) -> None:
         4,
         [("message.max.bytes", "2000000", 4), ("message.max.bytes", "1048588", 5)],
     )
-    assert found["retention.ms"] == ("360000000", 5, [])  # Kafka's quirk: another spelling does not count as source
+    assert found["retention.ms"] == ("360000000", 5, [])  # Kafka's quirk: a value under another spelling does not count
     assert all(entry.documentation and entry.config_type for entry in result.configs)
 
 
 def test_a_broker_is_described_with_every_key(harness: Make) -> None:
-    """Static values and defaults; secrets have no value; only some keys are dynamic."""
+    """The response has static values and defaults; secrets have no value; only some keys are dynamic."""
     broker = harness(num_partitions="7", ssl_key_password="hush-hush")
     result = describe(broker, BROKER, "0")
     found = entries(result)
@@ -83,12 +83,24 @@ def test_a_broker_is_described_with_every_key(harness: Make) -> None:
     read_only = {entry.name: entry.read_only for entry in result.configs}
     assert (read_only["num.partitions"], read_only["max.connections"]) == (True, False)
     assert (read_only["listeners"], read_only["advertised.listeners"]) == (False, False)
-    assert read_only["ssl.client.auth"]  # it would be refused
+    assert read_only["ssl.client.auth"]  # the broker would refuse a change of it
     assert "hush-hush" not in str(result)
 
 
+def test_the_keys_of_a_bucket_are_not_described(harness: Make) -> None:
+    """Nor are any other keys of a storage plugin: the response has their names only."""
+    secret = "rsm.config.storage.aws.secret.access.key"
+    broker = harness(rsm_config_storage_aws_secret_access_key="hush-hush")
+    for names in ((), (secret,)):
+        result = describe(broker, BROKER, "0", *names)
+        assert entries(result)[secret] == (None, 4, [(secret, None, 4)])
+        assert "hush-hush" not in str(result)
+
+
 def test_dynamic_values_come_before_static_ones(harness: Make) -> None:
-    """This broker's, then the default of all, then the file; they hide other spellings of the key."""
+    """This broker's values come first, then the default of all brokers, then the file; they hide other spellings of the
+    key.
+    """
     broker = harness(log_retention_hours="100")
     broker.services.dynamic_config.take({"log.retention.ms": "7"}, {"log.retention.ms": "8", "max.connections": "9"})
     found = entries(describe(broker, BROKER, "0", "log.retention.ms", "log.retention.hours", "max.connections"))
@@ -101,7 +113,7 @@ def test_dynamic_values_come_before_static_ones(harness: Make) -> None:
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_of_describe_configs_is_answered(harness: Make, version: int) -> None:
-    """Versions differ in what is told about a value."""
+    """Versions differ in the details about a value."""
     broker = harness()
     broker.lead("t")
     (entry,) = describe(broker, TOPIC, "t", "retention.ms", version=version).configs
@@ -110,7 +122,7 @@ def test_every_version_of_describe_configs_is_answered(harness: Make, version: i
 
 @pytest.mark.parametrize("version", range(5))
 def test_all_topics_of_a_large_cluster_are_described_in_one_answer(harness: Make, version: int) -> None:
-    """As kafka-topics asks for them; what they take of the memory is what the answer takes."""
+    """kafka-topics sends such a request; it takes no more of the request memory than its response needs."""
     broker = harness()
     topics = [f"t{number}" for number in range(100)]
     for name in topics:
@@ -144,7 +156,7 @@ def test_all_topics_of_a_large_cluster_are_described_in_one_answer(harness: Make
     ],
 )
 def test_what_cannot_be_described_says_why(harness: Make, kind: int, name: str, code: ErrorCode) -> None:
-    """Kafka's code and no entries."""
+    """The error code is Kafka's, and there are no entries."""
     broker = harness()
     broker.lead("t")
     result = describe(broker, kind, name)
@@ -152,7 +164,7 @@ def test_what_cannot_be_described_says_why(harness: Make, kind: int, name: str, 
 
 
 def test_incremental_operations_change_single_keys(harness: Make) -> None:
-    """SET, DELETE, APPEND to the default of a list, SUBTRACT; the rest stays."""
+    """SET, DELETE, APPEND to the default of a list, SUBTRACT; all other keys stay."""
     broker = harness()
     broker.lead("t")
     throttled = "leader.replication.throttled.replicas"
@@ -196,7 +208,7 @@ PREFIX = "Invalid config value for resource ConfigResource(type=TOPIC, name='t')
 def test_what_a_topic_cannot_have_is_refused_in_kafkas_words(
     harness: Make, operation: tuple[str, int, str | None], code: int, text: str | None
 ) -> None:
-    """And nothing is written."""
+    """A refused change writes nothing."""
     broker = harness()
     broker.lead("t")
     assert change(broker, TOPIC, "t", operation) == (code, text)
@@ -228,14 +240,16 @@ def test_what_a_topic_cannot_have_is_refused_in_kafkas_words(
 def test_what_a_broker_cannot_change_is_refused_in_kafkas_words(
     harness: Make, name: str, operation: tuple[str, int, str], code: int, text: str
 ) -> None:
-    """For this broker and for the default of all."""
+    """The change is refused for this broker; the default of all brokers is not written either."""
     broker = harness()
     assert change(broker, BROKER, name, operation) == (code, text)
     assert broker.configs.brokers == {}
 
 
 def test_how_java_renews_tickets_can_be_stored_for_one_broker(harness: Make) -> None:
-    """As at Apache Kafka, and without an effect; librdkafka's test 0081 does it. Keys with an effect are refused."""
+    """Apache Kafka stores the key, too; librdkafka's test 0081 changes it. It has no effect here. Keys with an effect
+    are refused.
+    """
     broker = harness()
     key = "sasl.kerberos.min.time.before.relogin"
     assert change(broker, BROKER, "0", (key, SET, "58000")) == (0, None)
@@ -247,7 +261,7 @@ def test_how_java_renews_tickets_can_be_stored_for_one_broker(harness: Make) -> 
 
 
 def test_advertised_listeners_change_for_one_broker(harness: Make) -> None:
-    """Their default for all brokers is refused, as are names that are not among the listeners."""
+    """A default for all brokers is refused, and so are names that are not among the listeners."""
     broker = harness()
     advertised = "PLAINTEXT://one.example:9092"
     assert change(broker, BROKER, "0", ("advertised.listeners", SET, advertised)) == (0, None)
@@ -262,7 +276,7 @@ def test_advertised_listeners_change_for_one_broker(harness: Make) -> None:
 
 
 def test_broker_changes_are_kept_under_the_brokers_id_or_default(harness: Make) -> None:
-    """Unknown keys may be those of plugins and are kept, as in Kafka; so are tuning keys without an effect here."""
+    """Unknown keys may belong to plugins and are kept, as in Kafka, and so are tuning keys without an effect here."""
     broker = harness()
     assert change(broker, BROKER, "0", ("max.connections", SET, "5"), ("zz.custom", SET, "a")) == (0, None)
     cleaner = {"log.cleaner.threads": "2", "log.cleaner.backoff.ms": "7", "log.cleanup.policy": "compact"}
@@ -291,14 +305,14 @@ def test_a_dry_run_writes_nothing(harness: Make) -> None:
     ],
 )  # fmt: skip
 def test_resources_that_cannot_be_altered(harness: Make, kind: int, name: str, text: str) -> None:
-    """Both APIs say the same."""
+    """Both APIs return the same error."""
     broker = harness()
     assert change(broker, kind, name, ("max.connections", SET, "1")) == (ErrorCode.INVALID_REQUEST, text)
     assert replace(broker, kind, name, ("max.connections", "1")) == (ErrorCode.INVALID_REQUEST, text)
 
 
 def test_the_older_api_replaces_everything(harness: Make) -> None:
-    """What is not named is gone; keys given twice are refused."""
+    """A key that the request does not name is removed; duplicate keys are refused."""
     broker = harness()
     broker.lead("t")
     broker.configs.topics["t"] = {"retention.ms": "5"}
@@ -311,7 +325,7 @@ def test_the_older_api_replaces_everything(harness: Make) -> None:
 
 
 def test_tiered_storage_of_a_topic_is_not_turned_off(harness: Make) -> None:
-    """Brokers of Apache Kafka in the same cluster tier it. Both APIs refuse, also in a dry run."""
+    """Brokers of Apache Kafka in the same cluster may tier the topic. Both APIs refuse, even in a dry run."""
     broker = harness()
     broker.lead("t")
     tiered = broker.configs.topics["t"] = {"remote.storage.enable": "true", "retention.ms": "5"}
@@ -337,7 +351,7 @@ class Forbids(Authorizer):
 
 @pytest.mark.parametrize("alter", ["change", "replace"])
 def test_no_file_is_read_for_who_may_not_alter_configs(harness: Make, alter: str) -> None:
-    """It would tell which files there are, and take as long, and as much memory, as the file named."""
+    """Reading the file would reveal which files exist, and could take any amount of time and memory."""
     broker = harness(listeners="SSL://127.0.0.1:9092", security_inter_broker_protocol="SSL")
     checked: list[str] = []
     key = "listener.name.ssl.ssl.keystore.location"
@@ -363,7 +377,7 @@ def test_no_file_is_read_for_who_may_not_alter_configs(harness: Make, alter: str
 @pytest.mark.parametrize("password", ["right", "wrong"])
 @pytest.mark.parametrize("alter", ["change", "replace"])
 def test_who_may_not_alter_configs_cannot_guess_passwords(harness: Make, alter: str, password: str) -> None:
-    """A listener's keys cannot change while it is there: only the right one is no change."""
+    """The keys of an open listener cannot change, so only the right password would be accepted, as no change."""
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     broker = harness(
         listeners="PLAINTEXT://127.0.0.1:9092,CLIENT://127.0.0.1:9093",
