@@ -1,7 +1,8 @@
-"""A request of any API whose first array is as long as a frame allows, made from the API's field table."""
+"""Requests of any API with one array as long as a frame allows, built from the API's field table."""
 
 import struct
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 from kafka_zk.protocol import codec
@@ -18,14 +19,29 @@ _SMALLEST = {
     "uuid": uuid.UUID(int=0),
 }
 _WANTED = {"acks": -1}
-"""Values that make the broker answer."""
+"""Field values with which the broker responds."""
 
 
-def long_array(api_key: int, version: int, size_bytes: int) -> bytes | None:
-    """The first array has as many smallest elements as fit into ``size_bytes``; None when the request has no array."""
-    one, two = (_body(api_key, version, count) for count in (1, 2))
-    if one == two:
-        return None
+def long_arrays(api_key: int, version: int, size_bytes: int) -> list[bytes]:
+    """A request for each array of the API, at any depth: that array has as many of the smallest elements as fit into
+    ``size_bytes``, each array around it has one element, and all others are empty.
+    """
+    table = codec.request(api_key).table
+    return [_long(api_key, version, path, size_bytes) for path in _array_paths(table, version)]
+
+
+def _array_paths(table: Table, version: int) -> Iterator[tuple[Field, ...]]:
+    for field in table.fields:
+        if not field.versions.include(version) or field.tagged_versions.include(version):
+            continue
+        if field.is_array:
+            yield (field,)
+        if field.struct is not None:
+            yield from ((field, *inner) for inner in _array_paths(field.struct, version))
+
+
+def _long(api_key: int, version: int, path: tuple[Field, ...], size_bytes: int) -> bytes:
+    one, two = (_body(api_key, version, path, count) for count in (1, 2))
     after_count = next(position for position in range(len(one)) if one[position] != two[position]) + 1
     element_size = len(two) - len(one)
     elements_end = after_count + element_size
@@ -37,15 +53,23 @@ def long_array(api_key: int, version: int, size_bytes: int) -> bytes | None:
     return frame(api_key, version, front + one[after_count:elements_end] * count + one[elements_end:])
 
 
-def _body(api_key: int, version: int, count: int) -> bytes:
-    """With ``count`` elements in the first array, and with empty arrays elsewhere."""
+def _body(api_key: int, version: int, path: tuple[Field, ...], count: int) -> bytes:
+    """A body with ``count`` elements in the array at the end of ``path``."""
     message_class = codec.request(api_key)
-    values = _values(message_class.table, version)
-    for field in message_class.table.fields:
-        if field.is_array and field.name in values and not field.tagged_versions.include(version):
-            values[field.name] = [_element(field, version)] * count
-            break
-    return bytes(codec.encode_body(message_class(**values), api_key, version))
+    message = message_class(**_with_array(message_class.table, version, path, count))
+    return bytes(codec.encode_body(message, api_key, version))
+
+
+def _with_array(table: Table, version: int, path: tuple[Field, ...], count: int) -> dict[str, Any]:
+    field, *inner = path
+    values = _values(table, version)
+    if not inner:
+        values[field.name] = [_element(field, version)] * count
+        return values
+    assert field.struct is not None
+    element = field.struct.message_class(**_with_array(field.struct, version, tuple(inner), count))
+    values[field.name] = [element] if field.is_array else element
+    return values
 
 
 def _values(table: Table, version: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A: one client must not stop the others, whatever its request costs."""
+"""A: one client must not stop the others, however expensive its request."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ import pytest
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from tests.attack import payloads
 from tests.attack.cluster import PROBED_TOPIC
-from tests.attack.long_arrays import long_array
+from tests.attack.long_arrays import long_arrays
 from tests.attack.siege import Siege, side_by_side
 
 pytestmark = [pytest.mark.attack, pytest.mark.embedded]
@@ -25,7 +25,7 @@ FROM_THE_CONTROLLER = {
     ApiKey.CONTROLLED_SHUTDOWN,
     ApiKey.ALTER_PARTITION,
 }
-"""What a controller sends may be long."""
+"""A controller's requests may be long."""
 
 
 def test_a_bomb_of_14_million_records_to_a_topic_with_its_own_codec(siege: Siege) -> None:
@@ -62,7 +62,7 @@ def test_a_bomb_of_a_million_records_to_a_topic_with_its_own_codec(siege: Siege)
 
 @pytest.fixture
 def stored_bombs(siege: Siege) -> list[str]:
-    """Topics that hold bombs: stored as they are, since a plain topic's batches are not taken apart."""
+    """Topics with stored bombs: batches of a plain topic are not decoded on append."""
     bombs = (
         payloads.batch_of_many(BOMB_RECORDS),
         payloads.batch_of_many(BOMB_RECORDS, announced=ALLOWED_RECORDS),
@@ -108,7 +108,7 @@ def test_metadata_of_25_million_empty_names(siege: Siege) -> None:
 
 
 def _ask_and_leave(siege: Siege, request: bytes) -> None:
-    """One client waits for the answer, another is gone before it comes."""
+    """One client waits for the response, another disconnects before it comes."""
     siege.victim.connect().ask(request)
     impatient = siege.victim.connect()
     impatient.send(request)
@@ -132,11 +132,14 @@ def test_five_million_partitions_that_are_only_validated(siege: Siege) -> None:
 
 
 def test_long_arrays_in_every_request_of_clients(siege: Siege) -> None:
-    """The bound on elements is no list of cases: each API gets as many elements as 2 MB hold."""
+    """The bound on elements holds for every API: each of its arrays, nested ones too, gets as many elements as
+    2 MB contain.
+    """
     requests = [
-        made
+        request
         for api_key, (_, version) in BROKER_VERSIONS.items()
-        if api_key not in FROM_THE_CONTROLLER and (made := long_array(api_key, version, 2_000_000))
+        if api_key not in FROM_THE_CONTROLLER
+        for request in long_arrays(api_key, version, 2_000_000)
     ]
 
     def attack() -> None:
@@ -147,7 +150,7 @@ def test_long_arrays_in_every_request_of_clients(siege: Siege) -> None:
 
 
 def test_an_honest_topic_is_served_as_ever(siege: Siege) -> None:
-    """The bounds do not refuse what is allowed."""
+    """The bounds refuse no legitimate request."""
     victim = siege.victim
     topic = victim.create_topic("honest", RECOMPRESSED)
 
