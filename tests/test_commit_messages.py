@@ -70,7 +70,8 @@ def test_the_history_since_the_rules(
     assert main([]) == 0
     commit("Added reads" + WHY)
     assert main([]) == 1
-    assert "begins with 'Added'" in capsys.readouterr().err
+    fault = "has a subject that begins with 'Added', not with an imperative\n"
+    assert capsys.readouterr().err.endswith(f" (Added reads) {fault}")
 
 
 def test_without_a_history_nothing_is_checked_and_said(

@@ -1,4 +1,5 @@
-"""Dotted names of modules in strings (``-m tests.bench.groups``, ``patch.setattr("kafka_zk...")``) name what exists."""
+"""Dotted names of modules in strings (``-m tests.bench.groups``, ``patch.setattr("kafka_zk...")``) name existing
+objects."""
 
 import ast
 import re
@@ -7,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.import_graph import AT_THE_TOP, modules_below
+from tests.sources import parse
 
 NAME = re.compile(r"(?<![\w./-])(?:kafka_zk|tests)(?:\.\w+){2,}")
 PART = re.compile(r"(?:kafka_zk|tests)(?:\.\w+)+\.$")
@@ -14,14 +16,14 @@ MODULES = modules_below("docker", "examples", "kafka_zk", "tests", *AT_THE_TOP)
 
 
 def names(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from NAME.findall(node.value)
 
 
 def names_in_parts(source: str) -> Iterator[str]:
-    """Where an f-string fills in a part of a module's name: then no check can see the whole."""
-    for node in ast.walk(ast.parse(source)):
+    """Places where an f-string inserts a part of a module's name, so that no check sees the whole name."""
+    for node in ast.walk(parse(source)):
         if isinstance(node, ast.JoinedStr):
             texts = [part.value for part in node.values[:-1] if isinstance(part, ast.Constant)]
             yield from (str(text) for text in texts if PART.search(str(text)))
@@ -29,7 +31,7 @@ def names_in_parts(source: str) -> Iterator[str]:
 
 @cache
 def attributes(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
+    tree = parse(path.read_text())
     imported = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)
                 for alias in node.names}  # fmt: skip
     assigned = {node.id for statement in tree.body for node in ast.walk(statement)
@@ -40,7 +42,7 @@ def attributes(path: Path) -> set[str]:
 
 
 def exists(name: str) -> bool:
-    """A module, or something that a module defines or imports."""
+    """True for a module, or a name that a module defines or imports."""
     parts = name.split(".")
     module = next((".".join(parts[:end]) for end in range(len(parts), 1, -1) if ".".join(parts[:end]) in MODULES), None)
     if module is None:

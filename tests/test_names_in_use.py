@@ -1,7 +1,7 @@
-"""What the product defines, the product uses: code that only tests need lives with the tests.
+"""The product uses everything that it defines: code that only tests need belongs to the tests.
 
 Names are compared, not objects: a name counts as used if any module of the product, an example or a page of the docs
-has it. So some unused ones are missed, and none is reported wrongly.
+has it. So some unused names are missed, and no used name is reported.
 """
 
 import ast
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.import_graph import AT_THE_TOP, ROOT
+from tests.sources import parse
 
 PRODUCT = ("kafka_zk", *AT_THE_TOP)
 
@@ -23,23 +24,24 @@ CALLED_BY_LIBRARIES = {
     "getDefaultReadLimit", "initialOffset", "latestOffset", "prepareForTriggerAvailableNow", "reportLatestOffset",
     "streamReader", "streamWriter",  # PySpark
 }  # fmt: skip
-"""Methods that override a library's; those with a decorator are left out anyway, and Twisted's ``render_GET``."""
+"""Methods that override a library's. Methods with a decorator and Twisted's ``render_GET`` are left out anyway."""
 
 PUBLIC = {"send_all", "send_nowait", "internal_bootstrap"}
-"""Of classes in docs/reference/api.md, whose methods are public without being named there."""
+"""Methods of classes in docs/reference/api.md, which are public without being named there."""
 
 EXCEPTIONS = {
     "client_count": "that quotas of clients that went away are forgotten",
     "durable_bytes": "what a power loss would leave, for the judges of tests/sim",
 }
-"""What only tests see, and what it shows."""
+"""Names that only tests use -> what they show."""
 
 PLAIN_DECORATORS = {"property", "staticmethod", "classmethod", "contextmanager", "cached_property"}
 WORDS = re.compile(r"[\w.:]+")
 
 
 def definitions(tree: ast.Module) -> Iterator[str]:
-    """Functions and classes, and a module's constants. What another decorator takes is registered somewhere."""
+    """Functions and classes, and a module's constants. Objects with another decorator are left out, because it
+    registers them."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             decorators = {ast.unparse(each).partition("(")[0].rpartition(".")[2] for each in node.decorator_list}
@@ -53,7 +55,7 @@ def definitions(tree: ast.Module) -> Iterator[str]:
 
 
 def uses(tree: ast.Module) -> Iterator[str]:
-    """Names and attributes that are read, and those in strings that hold nothing else (``getattr``, annotations)."""
+    """Names and attributes that are read, and strings that are only a name (``getattr``, annotations)."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield node.id
@@ -67,7 +69,7 @@ def uses(tree: ast.Module) -> Iterator[str]:
 
 
 def parsed(*folders: str) -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text()) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))}
+    return {path: parse(path.read_text()) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))}
 
 
 def test_the_product_uses_what_it_defines() -> None:
@@ -83,5 +85,5 @@ def test_the_product_uses_what_it_defines() -> None:
 
 def test_what_is_unused_is_seen() -> None:
     source = "A = 1\nclass B: ...\ndef c(): return d()\n@property\ndef d(x: 'B'): ...\n@registered\ndef e(): ..."
-    tree = ast.parse(source)
+    tree = parse(source)
     assert set(definitions(tree)) - set(uses(tree)) == {"A", "c"}

@@ -1,4 +1,4 @@
-"""Style that a machine can check and ruff does not: sizes, empty ``__init__`` files, words that do not belong here."""
+"""Style checks that ruff lacks: sizes, empty ``__init__`` files, and unwanted words."""
 
 import ast
 import re
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import parse
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("storage", "registry", "rebalance", "kafka_zk", "spark_jobs", "examples")
 MODULE_LINES = 500
@@ -15,7 +17,7 @@ FUNCTION_LINES = 70
 CONSTRUCTOR_ARGUMENTS = 7
 FOLDER_LINES = 6000
 
-# No "later": a thing is done, or an issue says that it is not.
+# Postponed work belongs in an issue, not in a comment.
 BANNED = re.compile(
     r"\b(TODO|FIXME|XXX|HACK)\b|except Exception: *pass|^\s*print\(.*# *debug", re.IGNORECASE | re.MULTILINE
 )
@@ -45,12 +47,12 @@ Trees = dict[Path, ast.Module]
 
 @pytest.fixture(scope="module")
 def trees() -> Trees:
-    """Parsed when the first test wants them, and gone with the last: they are a million objects."""
-    return {path: ast.parse(path.read_text()) for path in modules(*PACKAGES)}
+    """The parsed modules, from the first test that needs them to the last: they are a million objects."""
+    return {path: parse(path.read_text()) for path in modules(*PACKAGES)}
 
 
 def test_no_module_and_no_function_is_too_long(trees: Trees) -> None:
-    """A limit, not an aim: one concept per module decides."""
+    """These are limits, not targets: a module has one concept."""
     paths = modules(*PACKAGES, "docker", "tests")
     assert not [name_of(path) for path in paths if len(path.read_text().splitlines()) > MODULE_LINES]
     assert not [
@@ -69,7 +71,7 @@ LONG_CONSTRUCTORS = {
 
 
 def arguments(definition: ast.ClassDef) -> int:
-    """How many arguments the constructor of a class takes; 0 if it has none of its own."""
+    """Number of arguments of a class's own constructor; 0 if it has none."""
     constructors = [node for node in definition.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
     return sum(len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs) - 1 for node in constructors)
 
@@ -109,15 +111,21 @@ def test_the_paths_that_pages_name_are_there() -> None:
     assert named and not absent
 
 
+def test_no_page_contains_the_markers_of_a_merge_conflict() -> None:
+    """In a module they are a syntax error, but a page would be published with them."""
+    assert not [name_of(page) for page in PAGES if re.search("^(<{7}|>{7}) ", page.read_text(), re.MULTILINE)]
+
+
 def test_the_longest_test_files_are_there() -> None:
-    """A line that names no file would start that file last."""
+    """After a rename, the file would no longer start first."""
     lines = (ROOT / "tests" / "longest_files.txt").read_text().splitlines()
     named = [word for line in lines for word in line.split() if word.endswith(".py")]
     assert named and not [name for name in named if not (ROOT / "tests" / name).exists()]
 
 
 def test_a_package_imports_nothing(trees: Trees) -> None:
-    """Or an executor that needs one module would drag in the reactor; public names are imported on first use."""
+    """Otherwise, an executor that needs one module would also load the reactor. Public names are imported on first
+    use."""
     packages = [tree for path, tree in trees.items() if path.name == "__init__.py"]
     assert packages
     imported = [node for tree in packages for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -128,7 +136,7 @@ def test_a_package_imports_nothing(trees: Trees) -> None:
 
 
 OUTSIDE_FILES = [path for path in modules("storage") if path.name not in ("files.py", "helper_process.py")]
-"""All of storage but the one way to files, and what starts processes."""
+"""All of storage except the module for file access, and the one that starts processes."""
 FILE_MODULES = {"fcntl", "glob", "io", "mmap", "shutil", "stat", "tempfile"}
 PURE_OF_OS = {"PathLike", "fspath", "path"}
 PURE_OF_PATHS = {"abspath", "basename", "dirname", "join", "split"}
@@ -140,7 +148,7 @@ METHODS_OF_PATHS = {
 
 
 def file_accesses(tree: ast.AST) -> Iterator[str]:
-    """What reaches for files in another way than by ``storage.files``."""
+    """Accesses to files that bypass ``storage.files``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in FILE_MODULES)
@@ -156,7 +164,7 @@ def file_accesses(tree: ast.AST) -> Iterator[str]:
 
 
 def test_storage_reaches_files_in_one_way(trees: Trees) -> None:
-    """So that a test or a simulator can put a file system of its own in place: see ``storage/files/files.py``."""
+    """A test or a simulator can then replace the file system: see ``storage/files/files.py``."""
     assert not [(name_of(path), access) for path in OUTSIDE_FILES for access in file_accesses(trees[path])]
 
 
@@ -166,11 +174,12 @@ def test_storage_reaches_files_in_one_way(trees: Trees) -> None:
      "Path(path).read_bytes()", "self.directory.unlink()"],
 )  # fmt: skip
 def test_another_way_to_files_is_seen(text: str) -> None:
-    assert list(file_accesses(ast.parse(text)))
+    assert list(file_accesses(parse(text)))
 
 
 def test_no_folder_holds_too_much() -> None:
-    """Its own modules, without those of its subfolders: a folder that a reader cannot survey is two concepts."""
+    """The limit applies to a folder's own modules, without subfolders. A folder that is too large to survey should be
+    two."""
     lines: Counter[Path] = Counter()
     for path in modules(*PACKAGES, "tests"):
         lines[path.parent] += len(path.read_text().splitlines())
@@ -201,7 +210,8 @@ DOORS = {
     "concurrent.futures": {"ThreadPoolExecutor", "ProcessPoolExecutor"},
 }
 # fmt: on
-"""What only ``kafka_zk/base`` calls, so that a simulated world can have its own: time, randomness, other threads."""
+"""Functions that only ``kafka_zk/base`` calls, so that a simulated world can replace them: time, randomness,
+threads."""
 DOORS_OF_BASE = ("clock", "green_threads", "operating_system/launch", "randomness", "threads")
 DOOR_MODULES = {f"kafka_zk/base/{name}.py" for name in DOORS_OF_BASE}
 OUTSIDE = {"cli", "embedded", "learn", "testing", "web"}
@@ -231,7 +241,7 @@ def test_time_randomness_and_threads_have_one_door(trees: Trees) -> None:
 def test_the_doors_are_found_however_they_are_imported() -> None:
     imports = "import time\nimport random as r\nfrom os import urandom\nfrom time import gmtime"
     text = f"{imports}\ntime.monotonic()\nr.choice(x)"
-    assert sorted(door_calls(ast.parse(text))) == ["os.urandom", "random.choice", "time.monotonic"]
+    assert sorted(door_calls(parse(text))) == ["os.urandom", "random.choice", "time.monotonic"]
 
 
 
@@ -241,11 +251,11 @@ LOGGING = {
     "registry/client/kazoo_common.py",
     "spark_jobs/session.py",
 }
-"""Where lines are written, and where a library (kazoo, py4j) logs with Python's ``logging``."""
+"""Modules that write log lines, or configure a library (kazoo, py4j) that uses Python's ``logging``."""
 
 
 def test_one_logger_type() -> None:
-    """Twisted's: ``broker/process/logs.py`` makes lines of what it says, with fields."""
+    """Twisted's logger is used. ``broker/process/logs.py`` formats its events with their fields as lines."""
     importing = {name_of(path) for path in modules(*PACKAGES)
                  if re.search(r"^ *(import logging|from logging )", path.read_text(), re.MULTILINE)}  # fmt: skip
     assert importing <= LOGGING

@@ -1,7 +1,7 @@
 """Apache Kafka 3.9.1 in ZooKeeper mode, and a real ZooKeeper, as processes: the oracle of the peer tests.
 
 Benchmarks compare with a broker that runs with the JVM flags of Kafka's own start scripts. Tests call
-``start_quickly``, as they measure nothing.
+``start_quickly``, because they measure nothing.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _quick = False
 
 
 def start_quickly() -> None:
-    """Let later brokers of this process start in 40 % of the CPU time: from an archive of their classes, and without
-    the compiler for long runs. For tests only."""
+    """Start later brokers of this process in 40 % of the CPU time: from an archive of their classes, and without the
+    optimizing compiler. For tests only."""
     global _quick
     _quick = True
 
@@ -52,6 +52,7 @@ class ZooKeeper:
 
     process: ServerProcess
     connect_string: str
+    command: Sequence[str]
 
     def stop(self) -> None:
         self.process.stop()
@@ -68,10 +69,10 @@ def start_zookeeper(
     version: str = jars.ORACLE_VERSION,
     jvm_flags: Sequence[str] = (),
 ) -> ZooKeeper:
-    """ZooKeeper from the jars of a Kafka version, its data in `folder`, answering when this returns.
+    """Start ZooKeeper from the jars of a Kafka version, with its data in `folder`; it serves when this returns.
 
-    Without `force_sync` it does not wait for its disk: on a busy one a transaction can take longer than a client waits
-    for its session.
+    Without `force_sync`, it does not wait for its disk: on a busy disk, a transaction can take longer than a client
+    waits for its session.
     """
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
@@ -92,13 +93,23 @@ def start_zookeeper(
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
         str(config),
     ]
-    process = ServerProcess("ZooKeeper", pinned(command, cores), folder / "zookeeper.out")
+    command = pinned(command, cores)
+    process = ServerProcess("ZooKeeper", command, folder / "zookeeper.out")
     process.wait_ready(lambda: _serves(port), _START_TIMEOUT_S)
-    return ZooKeeper(process, f"127.0.0.1:{port}")
+    return ZooKeeper(process, f"127.0.0.1:{port}", command)
+
+
+def restart_zookeeper(ended: ZooKeeper) -> ZooKeeper:
+    """Restart the server at its address, with the present content of its folder."""
+    process = ServerProcess("ZooKeeper", ended.command, ended.process.output)
+    process.wait_ready(lambda: _serves(int(ended.connect_string.rpartition(":")[2])), _START_TIMEOUT_S)
+    return ZooKeeper(process, ended.connect_string, ended.command)
 
 
 def _serves(port: int) -> bool:
-    """Whether ZooKeeper carries out requests. It says `imok` before that, and who connects then may wait for long."""
+    """Whether ZooKeeper executes requests. It responds `imok` before that, and a client that connects then may wait
+    long.
+    """
     try:
         with socket.create_connection(("127.0.0.1", port), 2) as sock:
             sock.sendall(b"srvr")

@@ -9,6 +9,7 @@ import pytest
 from kafka_zk.cli.main import run
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.testing.plugin import MakeTopic
+from tests.integration.processes import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -30,7 +31,7 @@ def cli(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
 
 @pytest.fixture
 def failing(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run a command that must fail; returns its one sentence."""
+    """Run a command that must fail; returns its only sentence."""
 
     def command(*arguments: str | Path) -> str:
         assert run([str(argument) for argument in arguments]) == 1
@@ -53,9 +54,10 @@ def test_a_topic_is_created_described_listed_and_deleted(way: str, cli: Run, kaf
     arguments = ("--topic", topic, "--partitions", "2", "--replication-factor", "1", "--config", "retention.ms=60000")
     assert cli("topics", "create", *arguments, way, address) == f"Created topic {topic}.\n"
     assert cli("topics", "create", *arguments, way, address, "--if-not-exists") == f"Topic {topic} exists.\n"
-    assert topic in cli("topics", "list", way, address).splitlines()
+    # As in Kafka, the broker that is asked may learn of the topic after the controller has answered.
+    wait_for(lambda: topic in cli("topics", "list", way, address).splitlines(), "the topic in the list")
     described = json.loads(cli("topics", "describe", "--topic", topic, way, address, "--json"))[0]
-    if way == "--zookeeper":  # a broker tells it by DescribeConfigs, which ours does not speak yet
+    if way == "--zookeeper":  # through a broker, the command does not ask for configurations
         assert described["configs"] == {"retention.ms": "60000"}
     assert [len(partition["replicas"]) for partition in described["partitions"]] == [1, 1]
     text = cli("topics", "describe", "--topic", topic, way, address)

@@ -1,4 +1,6 @@
-"""The lesson runs by itself and with a reader, what it says is true, and it is what tests/scenarios keeps."""
+"""The lesson runs with and without a reader, its statements are true, and its text equals the transcript in
+tests/scenarios.
+"""
 
 import json
 import re
@@ -17,7 +19,7 @@ READING_S = 1.5
 
 
 def transcript(text: str) -> str:
-    """Of a chapter, without what depends on the machine: the bars, and whether a claim came before the release."""
+    """A chapter's text without what depends on the machine: the bars, and whether a claim came before the release."""
     unfolded = re.sub(r"(→.*?) *\r?\n {5,}(?=\S)", r"\1 ", text)
     return normalized(
         unfolded,
@@ -39,7 +41,9 @@ def transcript(text: str) -> str:
 
 
 def test_what_the_lesson_shows() -> None:
-    """One of five is idle and takes over; two groups get everything each; what a cooperative group keeps goes on."""
+    """One of five consumers is idle and takes over; each of two groups gets everything; the partitions that a member of
+    a cooperative group keeps are never silent.
+    """
     done = kafka_zk("lesson", "--json", timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -51,37 +55,38 @@ def test_what_the_lesson_shows() -> None:
     assert (eager["stopped"], eager["never_stopped"]) == (6, 0)
     assert (cooperative["stopped"], cooperative["never_stopped"]) == (2, 4)
     assert cooperative["longest_silence_of_others_ms"] == 0
-    assert eager["lag_after"] > 2 * eager["lag_before"], "the bars vary less before the kill"
-    assert eager["lag_after"] > 2 * cooperative["lag_after"], "the picture shows what the chapter says"
+    assert eager["lag_after"] > 2 * eager["lag_before"], "the lag did not grow clearly after the kill"
+    assert eager["lag_after"] > 2 * cooperative["lag_after"], "the picture does not show what the chapter says"
     assert [*fourth] == ["join", "leave", "kill"]
     for change in fourth.values():
         old, new = change["ZooKeeper"], change["broker"]
-        assert (old["why"], old["moved"]) == (new["why"], new["moved"]), "it is the same change"
-        assert len(old["silent_ms"]) == len(new["silent_ms"]) == 6, "both are eager"
+        assert (old["why"], old["moved"]) == (new["why"], new["moved"]), "the two types of groups saw different changes"
+        assert len(old["silent_ms"]) == len(new["silent_ms"]) == 6, "one of the groups was not eager"
         assert 0 < new["requests"] < old["requests"]
     _check_brokers(report)
 
 
 def _check_brokers(report: dict[str, Any]) -> None:
-    """Of the chapters on brokers."""
+    """Check the chapters about brokers."""
     death = report["chapter 5"]
     assert (death["killed"], death["controller"], death["leader"], death["leader_epoch"]) == (1, 0, 0, 1)
     assert (death["isr"], death["isr_at_the_end"], death["record_offset"]) == ([0, 2], [0, 1, 2], 1)
-    assert "BrokerGone" in death["order"]  # the lesson sees the znode go, perhaps after the controller did
+    assert "BrokerGone" in death["order"]  # the lesson sees this perhaps after the controller does
     told = [kind for kind in death["order"] if kind != "BrokerGone"]
-    assert told == ["LeadersElected", "RoleChanged", "RequestSent"]
+    assert told[0] == "LeadersElected"
+    assert sorted(told[1:]) == ["RequestSent", "RoleChanged"]  # two processes, perhaps in the same millisecond
     acks = report["chapter 6"]
-    assert acks["acks=1"] == {"acknowledged": {"b": 1, "c": 1}, "read": ["a", "c"]}, "b is lost"
+    assert acks["acks=1"] == {"acknowledged": {"b": 1, "c": 1}, "read": ["a", "c"]}, "acks=1 did not lose exactly b"
     assert acks["acks=all"] == {"outcomes": ["offset 0", "NOT_ENOUGH_REPLICAS", "offset 1"], "read": ["d", "f"]}
     unclean = report["chapter 7"]
     assert (unclean["leaderless_isr"], unclean["elected"], unclean["isr_at_the_end"]) == ([1], 0, [0, 1, 2])
     assert unclean["leader_epochs"][0] < unclean["leader_epochs"][1]
-    assert (unclean["d"], unclean["read"]) == (1, ["a", "d"]), "b and c are lost, and nothing else"
+    assert (unclean["d"], unclean["read"]) == (1, ["a", "d"]), "the election did not lose exactly b and c"
     zombie = report["chapter 8"]
     assert zombie["new_controller"] in (1, 2) and zombie["new_epoch"] > zombie["old_epoch"]
     assert zombie["zookeeper"].startswith("/controller_epoch is not at version ")
     assert (zombie["broker"], zombie["told_in_trace"]) == ("STALE_CONTROLLER_EPOCH", True)
-    assert (zombie["leader"], zombie["isr"]) == (1, [0, 1, 2]), "the late orders changed nothing"
+    assert (zombie["leader"], zombie["isr"]) == (1, [0, 1, 2]), "the late orders had an effect"
     logs = report["chapter 9"]
     assert (logs["dead"]["2"], logs["leader"]["2"], logs["truncated_to"]) == ("c", "d", 2)
     assert logs["back"] == logs["leader"] and logs["epochs"]["0"] == 0
@@ -90,20 +95,22 @@ def _check_brokers(report: dict[str, Any]) -> None:
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("chapter", range(1, 11))
 def test_a_chapter_in_a_pipe(chapter: int) -> None:
-    """In words, one line per change."""
+    """The output is plain text with one line per change."""
     done = kafka_zk("lesson", "--no-pause", "--chapter", str(chapter), timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     compare(f"lesson-{chapter}", transcript(done.stdout))
 
 
 def test_every_step_for_who_asks() -> None:
-    """-v."""
+    """The option is -v."""
     done = kafka_zk("lesson", "--no-pause", "--chapter", "2", "-v", timeout_s=TIMEOUT_S)
     assert re.search(r"\d\.\d{3}  anna        claims news-0,1\n", done.stdout), done.stderr
 
 
 def test_a_reader_on_a_terminal() -> None:
-    """Few stops; the time that a reader takes is not silence; s, b and q; nothing is wider than the terminal."""
+    """The lesson stops rarely, does not count the reader's time as silence, obeys s, b and q, and fits the terminal's
+    width.
+    """
     with on_terminal("lesson") as terminal:
         at, stops = 0, 0
         while "2. Two groups" not in terminal.text:
@@ -111,7 +118,7 @@ def test_a_reader_on_a_terminal() -> None:
             stops += "2. Two groups" not in terminal.text
             last = terminal.text[:at].rpartition("⚡")[2]
             if last.startswith(" owners"):
-                time.sleep(READING_S)  # a reader reads while two partitions are silent
+                time.sleep(READING_S)  # the reader takes this long while two partitions are silent
             if "2. Two groups" not in terminal.text:
                 terminal.press("\r")
         assert stops <= 8

@@ -1,4 +1,4 @@
-"""Records what ZooKeeper, brokers and controllers answer to the doctor (tests/kafka_zk/migration/recording.py)."""
+"""Records the responses of ZooKeeper, brokers and controllers to the doctor (tests/kafka_zk/migration/recording.py)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_zk.clients.connection.reactor_thread import reactor_thread
 from kafka_zk.migration.cluster_collector import NOT_ASKED, ask_brokers, ask_controllers
 from kafka_zk.migration.facts import Unknown
 from kafka_zk.migration.node_collector import NodeCollector
-from kafka_zk.migration.zookeeper_collector import collect, read_migration
+from kafka_zk.migration.zookeeper_collector import collect, not_read, read_migration
 from kafka_zk.network.client import KafkaConnection, connect
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.registry.client.errors import NoAuth, NoNode
@@ -43,15 +43,18 @@ def capture(
     controller_files: dict[str, Path] | None = None,
     log_dirs: dict[str, Path] | None = None,
 ) -> Recording:
-    """``identity``: the keys of a ZooKeeper client. ``login``: those of a Kafka client. The files and folders get the
-    names that are their keys."""
+    """``identity``: the keys of a ZooKeeper client. ``login``: those of a Kafka client. Files and folders are recorded
+    under the names that are their keys here."""
     recording = Recording(release, bootstrap=bootstrap)
     for given, kept in ((broker_files, recording.broker_files), (controller_files, recording.controller_files)):
         kept.update({name: _without_secrets(read_properties(path)) for name, path in (given or {}).items()})
     for name, path in (log_dirs or {}).items():
         found = read_log_dir(path)
         meta = parse_properties((path / "meta.properties").read_text()) if found.meta is not None else None
-        recording.log_dirs.append({"path": name, "meta": meta, "has_metadata_log": found.has_metadata_log})
+        state = found.recorded_state
+        assert not isinstance(state, Unknown)
+        name_of_state = None if state is None else state.name
+        recording.log_dirs.append({"path": name, "meta": meta, "recorded_state": name_of_state})
     security = zookeeper_security(identity) if identity else NO_SECURITY
     with ExitStack() as stack:
         client = stack.enter_context(KazooBlockingClient(zookeeper, 10_000, security=security))
@@ -136,7 +139,7 @@ def _ask(recording: Recording, registered: Any, login: dict[str, str] | None) ->
         try:
             addresses = NOT_ASKED if recording.bootstrap is None else await collector.addresses()
             brokers = await ask_brokers(collector, addresses, registered, recording.broker_files)
-            await ask_controllers(collector, brokers, recording.broker_files, recording.controller_files)
+            await ask_controllers(collector, not_read(), brokers, recording.broker_files, recording.controller_files)
             for address in () if isinstance(addresses, Unknown) else addresses.values():
                 connection = await tapped(thread.reactor, *address, **security)
                 await connection.request(ApiKey.DESCRIBE_LOG_DIRS, {"topics": None})
