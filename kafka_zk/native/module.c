@@ -1,4 +1,5 @@
-/* The Python interface of the native code: checks arguments and converts results. The other files do not use Python.
+/* The Python interface of the native code: checks arguments and converts results. Only this file and
+ * plain_commit_module.c use Python.
  *
  * No format string contains a '#': built with the headers of 3.13, it would raise SystemError in 3.11 and 3.12. */
 #include <Python.h>
