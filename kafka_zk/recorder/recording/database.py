@@ -25,6 +25,8 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
     """A missing recording is created, unless ``read_only``. Raises NoRecording."""
     if read_only and path is not None and not path.is_file():
         raise NoRecording(f"{path} does not exist")
+    if read_only and path is not None:
+        _undo_interrupted_write(path)
     name = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
     try:
         database = sqlite3.connect(name, uri=read_only)
@@ -59,6 +61,20 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
         database.close()
         raise _not_ours(path, foreign)
     return database
+
+
+def _undo_interrupted_write(path: Path) -> None:
+    """A killed recorder leaves a journal, which SQLite applies only if it may write. Raises NoRecording."""
+    if not path.with_name(f"{path.name}-journal").is_file():
+        return
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as database:
+            database.execute("select name from sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        raise NoRecording(
+            f"{path} cannot be opened: its recorder is writing, or was killed and left {path.name}-journal, which must "
+            f"be applied where the file may be written ({error})"
+        ) from error
 
 
 def _foreign_tables(database: sqlite3.Connection) -> set[str]:
