@@ -116,6 +116,11 @@ class Spans:
         )
         return {lane: holder for lane, holder in rows if ": " not in lane.removeprefix(stem)}
 
+    def assigned_groups(self) -> set[str]:
+        """The broker-coordinated groups that have had a partition."""
+        rows = self._database.execute("select distinct lane from spans where kind = 'assigned' and holder != ''")
+        return {lane.rpartition(": ")[0] for (lane,) in rows}
+
     def holders(self, kind: str, limit: int) -> dict[str, str]:
         rows = self._database.execute(
             "select lane, holder from spans where kind = ? and to_ms is null and holder != '' limit ?", (kind, limit)
