@@ -1,6 +1,6 @@
 """Administration of a cluster; ``blocking_admin`` is the version for threads.
 
-Changes to the cluster are sent to the controller. If it has moved, the client fetches metadata and asks the new one.
+Changes to the cluster go to the controller. If it has moved, the client fetches metadata and asks the new controller.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """A client's view of a cluster.
 
-The client fetches metadata again when they seem outdated (``request_update``), after ``metadata.max.age.ms``, and for
-an unknown topic, with at most one fetch at a time.
+The client fetches metadata again after an error that suggests a change (``request_update``), after
+``metadata.max.age.ms``, and for an unknown topic. At most one fetch is in flight.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -115,7 +115,7 @@ class Cluster:
                 waiting.callback(metadata)
 
     def request_update(self) -> None:
-        """Fetch seemingly outdated metadata in the background, and retry until a fetch succeeds."""
+        """Fetch metadata in the background, because it seems outdated, and retry until a fetch succeeds."""
         if not self._update_pending and not self._closed:
             self._update_pending = True
             run(self._update_in_background())

@@ -43,7 +43,7 @@ _FetchTopic = _OffsetFetch.OffsetFetchRequestTopic
 
 
 class Committer(NamedTuple):
-    """The membership under which offsets are committed; by default none, for consumers with assigned partitions."""
+    """The membership for commits of offsets; by default none, for consumers that assign their own partitions."""
 
     member_id: str = ""
     generation_id: int = -1
@@ -51,8 +51,8 @@ class Committer(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """The membership under which a transaction commits a group's offsets; by default none, which requires a group
-    without members. Source: ConsumerGroupMetadata.java@3.9.
+    """The membership under which a transaction commits a group's offsets. Default: none, which requires that the group
+    has no members. Source: ConsumerGroupMetadata.java@3.9.
     """
 
     group_id: str

@@ -24,7 +24,7 @@ _log = Logger()
 NOT_THE_OWNER = OffsetRefused("this consumer does not own the partition")
 
 Answers = Mapping[TopicPartition, OffsetRefused | None]
-"""For each partition, why its offset was not written; None: written."""
+"""For each partition, why its offset was not written, or None if it was."""
 Settled = Callable[[], Coroutine[Any, Any, None]]
 """Waits until the outcome of the user's commits is known."""
 Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Answers]]

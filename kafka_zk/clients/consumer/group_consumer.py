@@ -29,7 +29,7 @@ class Group(Lease, Protocol):
         """Write the offsets of owned partitions."""
 
     async def leave(self, settled: Settled) -> None:
-        """Revoke the owned partitions, then leave the group, as far as it can be reached.
+        """Revoke the owned partitions, then leave the group if it can be reached.
 
         ``settled()`` returns when the user's last commit is done.
         """

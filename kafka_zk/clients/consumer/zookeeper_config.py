@@ -170,7 +170,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def commits_starts(self) -> bool:
-        """Always True, as in Kafka's old consumer: only a commit preserves where its group starts."""
+        """Always True, as in Kafka's old consumer: without a commit, the next owner might start elsewhere."""
         return True
 
     @property

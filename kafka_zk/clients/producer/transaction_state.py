@@ -204,7 +204,7 @@ class TransactionState:
         return is_retry and self.state is not State.FATAL
 
     def take_new(self) -> list[TopicPartition]:
-        """The partitions to add, sorted; none during a request, so that the next request adds many."""
+        """The partitions to add, sorted; empty while a request is in flight, so that the next request adds many."""
         if self._asked or not self._new:
             return []
         self._asked, self._new = self._new, set()
