@@ -51,7 +51,7 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import NO_REQUEST, RequestContext, RequestHeader, parse_request_header
 
 REQUESTS_PER_TURN = 64
-"""Small requests of one read that are handled before other connections get a turn."""
+"""Maximum number of requests from one read that are handled before other connections get a turn."""
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # the first bytes of a frame
@@ -68,7 +68,7 @@ class BrokerConnection(TwistedProtocol):
 
     def __init__(self, settings: ConnectionSettings, number: int, on_lost: Callable[["BrokerConnection"], None]):
         self._settings = settings
-        self._versions: Any = settings.versions  # Any: looked up by plain ints, which equal ApiKey's members
+        self._versions: Any = settings.versions  # Any, because lookups use plain ints as API keys
         self._on_lost = on_lost
         self._number = number
         self._input = ConnectionInput(settings)
@@ -184,7 +184,7 @@ class BrokerConnection(TwistedProtocol):
                 break
             self._handle(frames.popleft())
         else:
-            if self._slot is _IDLE and not output.is_muted:  # otherwise the connection already waits
+            if self._slot is _IDLE and not output.is_muted:  # otherwise something else will resume it
                 output.mute(0, self._go_on)
         if frames:
             self._input.pause()
@@ -232,7 +232,7 @@ class BrokerConnection(TwistedProtocol):
         memory = self._memory
         memory.is_released = False
         if memory.size_bytes:
-            self._settle()  # the previous request may have come in the same read
+            self._settle()  # returns the memory of the previous request, which may have come in the same read
             if not self._frames:
                 self._input.hand_over_frames()
         self._step(coroutine, header)

@@ -32,8 +32,9 @@ IDLE_CHECKS = 10
 """Idle checks per ``max_idle_ms``: an idle connection is closed after 1.0 to 1.1 times ``max_idle_ms``."""
 
 STALLED_S = 10.0
-"""A connection is closed if its incomplete request receives nothing for this long (up to half more): others may need
-the memory."""
+"""A connection is closed if its incomplete request receives nothing for this long (or up to 1.5 times as long), because
+others may need the memory.
+"""
 
 STALLED_CHECKS = 2
 
@@ -171,7 +172,7 @@ class Listener:
 
     @property
     def is_bound(self) -> bool:
-        """False also after a failed move whose old address was no longer free."""
+        """False also after a move has failed and the old address was no longer free."""
         return self._port is not None
 
     async def move(self, host: str, port: int) -> None:

@@ -90,7 +90,7 @@ class MemoryPool:
             limit_bytes,
             limit_bytes - limit_bytes // SMALL_SHARE,
         )
-        # By kind; only the first ask is considered.
+        # The waiting asks by kind; only the first one of each kind is considered.
         self._lines: tuple[dict[_Ask, None], ...] = ({}, {}, {})
         self._ask_count = 0
         self._overdrawn: MemoryAccount | None = None
@@ -272,7 +272,7 @@ class MemoryAccount:
         self._pool._serve()
 
     def release(self) -> None:
-        """Return the memory of a request that only waits from now on."""
+        """Return the memory of a request that from now on only waits."""
         size_bytes = self.frame_bytes + self.reserved_bytes
         self.frame_bytes = 0
         self.is_released = True
@@ -284,7 +284,7 @@ class MemoryAccount:
         pool = self._pool
         self.reserved_bytes = self.frame_bytes = 0
         self._remove(self.size_bytes - left_bytes)
-        if self.overdraft_bytes:  # what is left counts against the budget from now on
+        if self.overdraft_bytes:  # the bytes that are left count against the budget from now on
             pool.overdraft_bytes -= self.overdraft_bytes
             pool._use(self.overdraft_bytes)
             self.overdraft_bytes = 0
