@@ -206,7 +206,7 @@ def controllers_without_flag(facts: ClusterFacts) -> Seen:
 
     def check(node: Node) -> Seen:
         if isinstance(node.api, Unknown) and node.node_id in with_file:
-            return  # it does not run yet
+            return  # the controller does not run yet
         if not known(node.api).is_migration_ready:
             yield f"controller {node.node_id} was started without {FLAG}=true"
 

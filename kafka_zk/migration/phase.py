@@ -106,7 +106,7 @@ def unknown_status(
 _RECORDED = {
     Phase.NONE: (MigrationState.NONE,),
     Phase.WAITING: (MigrationState.PRE_MIGRATION,),
-    Phase.COPYING: (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION),  # the latter before /migration is written
+    Phase.COPYING: (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION),  # MIGRATION: /migration is not written yet
     Phase.DUAL_WRITE: (MigrationState.MIGRATION,),
     Phase.BROKERS_MOVING: (MigrationState.MIGRATION,),
     Phase.BROKERS_MOVED: (MigrationState.MIGRATION,),
@@ -194,14 +194,14 @@ _NEXT = {
                                 "there is no way back"),
     Phase.FINALIZED: Advice(True, "the migration is done, ZooKeeper is no longer needed"),
 }  # fmt: skip
-"""The advice if nothing prevents the next step. In a half-done rollback something always does."""
+"""The advice if nothing prevents the next step. It has no half-done rollback, in which something always does."""
 
 
 def _go_on(phase: Phase, facts: ClusterFacts) -> Advice:
     obstacles: list[str] = []
     try:
         for each in _obstacles(phase, facts):
-            obstacles.append(each)  # also those before a fact that is not known
+            obstacles.append(each)  # includes the problems that were found before an unknown fact ended the check
     except NotKnown as error:
         if not obstacles:
             return Advice(None, f"{error.unknown.reason} (needed: {error.unknown.remedy})")

@@ -165,7 +165,7 @@ class Site:
         return self._refusal(ApiKey.DELETE_TOPICS, message, "responses")
 
     def _refusal(self, api_key: ApiKey, message: Any, name: str) -> str:
-        """``name``: the field of the response with its only result."""
+        """``name``: the field of the response that contains its only result."""
         refusal = ""
         for _ in self.controllers.ports:
             try:
