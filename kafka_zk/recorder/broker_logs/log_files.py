@@ -2,7 +2,7 @@
 
 A broker's folder has ``server.log``, ``controller.log`` and ``state-change.log``, each with older parts that were
 renamed (``server.log.2026-11-30-00``, ``server.log.1``, with ``.gz`` if compressed). The parts of one log are read one
-after the other, so one file of each log is open at a time. Lines without a pattern's words are not parsed.
+after the other, so one file of each log is open at a time. Lines that contain no pattern's words are not parsed.
 """
 
 import gzip
@@ -65,8 +65,7 @@ class BrokerLogs:
                 yield event
 
     def _head(self, file: Path) -> tuple[int, str]:
-        """The time of the file's first line, and the broker of the first line that names a broker, "" if no line
-        does."""
+        """The time of the file's first line, and the broker that the log names first, or "" if it names none."""
         first_ms = 0
         for number, text, _ in self._lines(file):
             line = parse(text, self._zone)
@@ -93,8 +92,9 @@ class BrokerLogs:
             yield event
 
     def _lines(self, file: Path, *, candidates: bool = False) -> Iterator[tuple[int, str, str]]:
-        """The lines with their numbers, and the line below each if that begins an exception, else "". ``candidates``:
-        only those that a pattern may match."""
+        """Each line with its number and the next line, if that begins an exception, else "". ``candidates``: yield only
+        lines that a pattern may match.
+        """
         try:
             with _opened(file) as opened:
                 before: tuple[int, bytes] | None = None

@@ -1,8 +1,8 @@
 """The data of an exported page: the responses of ``RecordingApi`` to every query of the page.
 
-What depends on a moment is computed here and becomes patches: the cluster, the znodes, ZooKeeper's health. What depends
-on an interval that the reader chooses (entries, lanes, samples) is cut from rows in the page, by ``exported.js``. Lanes
-and their folds are those of the whole recording.
+Data about a moment (the cluster, the znodes, ZooKeeper's health) is computed here and becomes patches. Data about an
+interval that the reader chooses (entries, lanes, samples) is cut from the page's rows by ``exported.js``. Lanes and
+their folds are those of the whole recording.
 
     recording, lesson, questions, episodes   the responses, unchanged
     strategies                               the response, unchanged

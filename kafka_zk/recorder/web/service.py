@@ -115,7 +115,7 @@ class WebService:
                 self._look(reactor, HEALTH_INTERVAL_S, health.look, self._take_health)
 
     def _end_earlier(self) -> None:
-        """End what an earlier recorder left open; what is there now is reported again."""
+        """End the samples and spans that an earlier recorder left open; those that still hold are reported again."""
         for series in (HEARD_OF, NUMBERS):
             self._recording.samples.end(series, self._now_ms())
         if (times := self._recording.entries.times()) is not None:

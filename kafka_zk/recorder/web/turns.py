@@ -11,7 +11,7 @@ from kafka_zk.base.types import TopicPartition
 MOST_PARTITIONS = 1_000
 """Partitions in a turn."""
 SAMPLED = "sampled"
-"""The series of finished rounds: its last time tells when brokers were last asked."""
+"""The series of the number of finished rounds; the time of its last sample is when brokers were last asked."""
 TURNS = "turns"
 """The series of the number of turns that all partitions need."""
 
