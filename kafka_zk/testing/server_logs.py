@@ -15,7 +15,7 @@ from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 Server = TypeVar("Server", EmbeddedCluster, EmbeddedZooKeeper)
 
 ENTRIES_SHOWN = 20
-"""The newest entries of each server; the others are counted."""
+"""Number of each server's newest entries that are shown; earlier ones are only counted."""
 LINES_SHOWN = 8
 """Maximum number of lines shown for each entry, because stack traces are long."""
 

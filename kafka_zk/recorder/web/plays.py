@@ -19,7 +19,7 @@ Causes = Callable[[Entry], Iterable[Entry]]
 
 
 def episode_play(recording: Recording, subject: str, from_ms: int, to_ms: int, causes: Causes) -> Play:
-    """The episode's events, and the causes of the first event of each process. ``causes``: of an entry."""
+    """The episode's events, and the causes of the first event of each process. ``causes``: an entry's causes."""
     entries, group_id = recording.entries, group_of(subject)
     groups = _groups(recording, entries.seq_at(to_ms)) | {group_id} if group_id else frozenset()
     during = entries.between(from_ms, to_ms + AROUND_MS, _MOST_ENTRIES)

@@ -1,4 +1,4 @@
-"""One run: a world with working clients, operations and a plan of faults; then *peace*, and the judges.
+"""One run: a world whose clients work during operations and planned faults; then *peace*, and the judges.
 
 ``play(seed)`` runs all of it. The same seed gives the same history. In peace, all faults are undone. Within
 LIVENESS_MS, each partition must then have a leader and an owner and accept writes; then all records are read and all

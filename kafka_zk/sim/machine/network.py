@@ -82,7 +82,7 @@ class SimNetwork:
         self._random = random
         self.ports: dict[Address, SimPort] = {}
         self.transports: dict[SimTransport, None] = {}
-        self._lingering: dict[SimTransport, None] = {}  # closed, with pieces that a cut delays
+        self._lingering: dict[SimTransport, None] = {}  # closed connections with pieces that a cut delays
         self._cuts: dict[tuple[str, str], None] = {}
         self._slow: dict[str, float] = {}  # host -> additional delay of all its data
         self._next_port = _EPHEMERAL_PORT

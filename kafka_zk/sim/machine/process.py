@@ -21,7 +21,7 @@ T = TypeVar("T")
 THREAD_S = (0.00005, 0.002)
 """Minimum and maximum duration of one piece of work in a thread."""
 LATE_S = 0.000_01
-"""How late timers fire. This is late enough for code that counts whole milliseconds."""
+"""How late timers fire: late enough that code which counts whole milliseconds finds them due."""
 
 
 class Timer:

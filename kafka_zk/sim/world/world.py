@@ -124,7 +124,7 @@ class SimBroker:
             self.world.network.killed(self._process)
 
     def lose_power(self) -> None:
-        """Unsynced data are gone; peers are not notified."""
+        """Lose all unsynced data, without notifying peers."""
         if self.is_alive:
             self._end()
             self.world.network.lost_power(self._process)

@@ -167,7 +167,7 @@ class SimClient:
     # Faults
 
     def disconnect(self) -> None:
-        """A random number of pending requests is still applied. The client reconnects."""
+        """Break the connection. A random number of pending requests is still applied. The client reconnects."""
         if self._link is None:
             return
         link, self._link = self._link, None
