@@ -32,7 +32,7 @@ class WriteFailed(SourceError):
 
 
 class ExtractionFailed(SourceError):
-    """The next run finishes or drops the leftovers."""
+    """An extraction failed; the next run finishes or drops its leftovers."""
 
 
 class WronglyAsked(ExtractionFailed):
@@ -53,7 +53,7 @@ class JavaDied(ExtractionFailed):
 
 
 class ZooKeeperLost(ExtractionFailed):
-    """The connection broke where the run could not wait for it."""
+    """The connection to ZooKeeper broke at a point where the run could not wait for a new one."""
 
 
 class GroupBusy(ExtractionFailed):

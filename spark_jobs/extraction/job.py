@@ -181,7 +181,7 @@ def _idle_report(extraction: Extraction, connections: Connections, note: Note) -
     manifest = run_blocking(hold.read_manifest())
     _check_keys(extraction, manifest)
     if extraction.is_backfill and manifest and backfills.may_have_another_target(manifest, extraction, os.getcwd()):
-        return None  # Spark names both targets, and the run compares them
+        return None  # the run compares the targets as Spark names them
     lost = _lost(extraction, run_blocking(hold.outdated(partitions)))
     if (manifest is not None and manifest.unfinished) or lost:
         return None
