@@ -1,4 +1,4 @@
-"""A rule, and what it found in a cluster. Pure."""
+"""A rule, and its findings in a cluster. Pure."""
 
 import enum
 from collections.abc import Callable, Iterable, Iterator

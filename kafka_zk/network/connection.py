@@ -1,8 +1,8 @@
 """A server-side connection: receives frames, handles requests, sends responses.
 
 One request is handled at a time. Nothing is read during a request, while the outgoing queue is full or the peer is
-throttled (``connection_output``), or while there is no memory for the next frame (``connection_input``). A request is a
-coroutine, stepped here: if it never waits, it is answered before ``dataReceived`` returns.
+throttled (``connection_output``), or while there is no memory for the next frame (``connection_input``). A request's
+handler is a coroutine that this module steps. If it never waits, the response is sent before ``dataReceived`` returns.
 
 Produce requests are pipelined: while one waits only for other brokers, the next begins (``in_flight``). Responses keep
 the requests' order.
@@ -83,7 +83,7 @@ class BrokerConnection(TwistedProtocol):
             self._decoder.max_frame_size_bytes = self._handshake.max_frame_size_bytes
         self._session_end: Any = None  # timer at the end of the handshake's lifetime
         self._slot = Slot.IDLE
-        self._awaited: object = None  # what the handler of the request in the slot awaits
+        self._awaited: object = None  # the Deferred that the handler of the request in the slot awaits
         self._in_flight = InFlight()  # requests older than the one in the slot
         self.active = True
         """True if bytes were received or a full queue was drained since ``SupervisedConnection`` last reset it."""
@@ -412,7 +412,7 @@ class BrokerConnection(TwistedProtocol):
             self._output.mute(mute_ms, self._go_on)
 
     def _send_when_read(self, waiting: "Deferred[None]", parts: list[Part], mute_ms: int) -> None:
-        """Keep the slices open, and the request in the slot, while a thread reads them."""
+        """Keep the slices open and the request in the slot while a thread reads the slices."""
         self._slot = READ[self._slot]
         try:
             held = hold_slices(parts)

@@ -384,7 +384,7 @@ async def _closed(port: Port | None) -> None:
 
 
 class _HeldConnection(TwistedProtocol):
-    """Closed unread after ``held_ms``; then ``over`` is called once."""
+    """A connection that is closed unread after ``held_ms``; then ``over`` is called once."""
 
     def __init__(self, clock: Any, held_ms: int, over: Callable[[], None]) -> None:
         self._clock = clock

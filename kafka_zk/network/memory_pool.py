@@ -1,4 +1,4 @@
-"""One memory budget for a broker's requests: their frames, and what handlers allocate.
+"""One memory budget for a broker's requests: their frames, and the memory that handlers allocate.
 
 Every connection has an account, charged until its request is answered or the connection is lost. While it waits for
 memory, the connection is not read. Rules:
@@ -71,8 +71,8 @@ class MemoryPool:
     Attributes:
         limit_bytes: the budget, without the brokers' reserve.
         used_bytes: all accounts plus ``kept_bytes``, without the overdraft.
-        overdraft_bytes: what one account holds above the limit.
-        kept_bytes: what outlives requests, at most 1/KEPT_SHARE of the budget.
+        overdraft_bytes: the bytes that one account holds above the limit.
+        kept_bytes: memory that outlives requests, at most 1/KEPT_SHARE of the budget.
         receive_bytes: maximum per read: FREE_BYTES while the budget is used up, otherwise 0 for the whole buffer.
     """
 

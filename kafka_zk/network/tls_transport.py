@@ -6,8 +6,8 @@ so queue sizes count plaintext.
 
 The protocol is connected before the handshake; data that it writes wait until the handshake has succeeded. A failed
 handshake closes the connection with ``SslAuthenticationFailed``. The socket is read only after all received data were
-delivered. So at most ``_RECEIVE_BYTES`` and one TLS record stay encrypted during a pause, and all data are delivered
-before the end of the connection. Imported on demand, because it loads OpenSSL.
+delivered. So at most ``_RECEIVE_BYTES`` and one TLS record stay encrypted during a pause, and the end of the connection
+is reported after all data. Imported on demand, because it loads OpenSSL.
 """
 
 import contextlib

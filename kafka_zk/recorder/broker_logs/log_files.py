@@ -23,9 +23,9 @@ MOST_LINE_BYTES = 16 * 1024
 """The rest of a longer line is skipped."""
 _EXCEPTION = re.compile(rb"(?:[\w$]+\.)*[\w$]*(?:Exception|Error)\b")
 _REPEAT_MS = 60_000
-"""A lasting problem is reported again after this time."""
+"""A problem that lasts is reported again after this time."""
 _HEAD_LINES = 1_000
-"""Number of lines at the log's beginning that are searched for its time and its broker."""
+"""Number of lines at a log's beginning that are searched for the log's time and broker."""
 
 
 class BrokerLogs:

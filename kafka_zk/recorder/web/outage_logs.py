@@ -43,7 +43,7 @@ class Told:
 
 
 class ToldSource:
-    """A transaction log as a ``Source``; ``told`` has the events of its transactions.
+    """A transaction log as a ``Source``; ``told`` derives events from its transactions.
 
     Args:
         before: the znodes of a recording that continues.

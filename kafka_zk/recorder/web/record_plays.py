@@ -1,5 +1,6 @@
-"""Finds what a recording knows about records at a moment, in the shown run of a scenario and in the other run beside
-it."""
+"""Finds the records that a recording knows at a moment, in the shown run of a scenario and in the other run beside
+it.
+"""
 
 from collections.abc import Iterable, Mapping
 from functools import partial

@@ -32,7 +32,7 @@ class Recorder:
 
     Args:
         on_news: called after each poll that found entries.
-        compares_clocks: False if the source is what an outage has left.
+        compares_clocks: False if the source is the logs that an outage has left.
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-"""Records as squares: for each partition what is acknowledged, what each replica has, and what each group has read.
+"""Records as squares: for each partition, those acknowledged, those on each replica, and those that each group has
+read.
 
 Pure. The events report this for every single record. A square is red only if the judges found a fault of the record,
 and only from the moment when the fault is visible.

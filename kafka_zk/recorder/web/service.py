@@ -47,8 +47,8 @@ class Cluster:
     ``broker_ids``: the brokers of a cluster started with ``kafka-zk up``, including dead ones. ``break_broker``: None
     if the page cannot break brokers. ``in_lesson``: the page starts at the first entry and follows the user.
     ``watch_table``: finds the watches of processes without traces. ``heartbeats``: finds silent sessions. ``health``:
-    polls ZooKeeper's servers. ``security``: for polling brokers. ``is_over``: the source is what an outage has left; no
-    broker is asked, and the page is not live.
+    polls ZooKeeper's servers. ``security``: for polling brokers. ``is_over``: the source is the logs that an outage has
+    left; no broker is polled, and the page is not live.
     """
 
     source: Source

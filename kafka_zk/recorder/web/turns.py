@@ -1,4 +1,4 @@
-"""Asks about many partitions in turns, and keeps the last answer about each. Pure.
+"""Divides many partitions into turns of polls, and keeps the last answer about each partition. Pure.
 
 A turn has at most MOST_PARTITIONS partitions, so that a round stays short however large the cluster is. The age of an
 answer is bounded by the number of turns.

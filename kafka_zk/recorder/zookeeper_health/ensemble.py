@@ -1,4 +1,4 @@
-"""ZooKeeper's health over time: what each poll of its servers changes. Pure.
+"""ZooKeeper's health over time, as polls of its servers show it. Pure.
 
 Every round of polls (``step``) gives events: a server goes away, comes back, changes its mode or becomes slow; another
 server leads; the ensemble as a whole serves or does not. A change counts from when the poll that found it was sent, so

@@ -74,7 +74,7 @@ class Stored(NamedTuple):
 
 
 class Lifted(NamedTuple):
-    """An event that a broker, a controller or a member reported."""
+    """An event of the product, which a broker, a controller or a member reported."""
 
     time_ms: float
     actor: str
