@@ -4,7 +4,7 @@ After tokens have established a context, the broker offers its security layers, 
 client names a user to act as, that has no effect, as in Kafka.
 
 Needs ``pip install 'kafka-zk[gssapi]'``, keytabs and /etc/krb5.conf (KRB5_CONFIG). As in Kafka, clients try again after
-a replayed or not yet valid ticket. Without a valid ticket, a client's first login fails for good. Later logins are
+a replayed or not yet valid ticket. Without a valid ticket, a client's first login fails permanently. Later logins are
 retried, because ``kinit`` may renew the ticket late.
 Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin, KerberosError@3.9; GssKrb5Server (Java 17).
 Tests with a KDC: tests/peers/secured/test_kerberos.py.

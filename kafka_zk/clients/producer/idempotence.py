@@ -140,7 +140,7 @@ class Idempotence:
     def should_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
         """True if the batch should be sent again. May request an epoch bump."""
         if code == ErrorCode.UNKNOWN_PRODUCER_ID and not self._transactional:
-            # -1: the partition moved while the broker responded; only the next response shows what happened.
+            # -1: the partition moved while the broker responded; the next response will show the cause.
             if log_start_offset != -1 and not batch.sequence_was_reset:
                 self._to_restart.add(batch.tp)
             return True

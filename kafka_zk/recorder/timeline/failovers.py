@@ -141,7 +141,7 @@ class Failovers:
             elif path == controllers.CONTROLLER_EPOCH:
                 self._epoch = controllers.decode_epoch(data)
         except InvalidZnode:
-            return  # the page shows its content
+            return  # the page shows the znode's invalid content
 
     def _registered(self, broker_id: int) -> Iterator[OutageEvent]:
         loss = self._losses.pop(broker_id, None)

@@ -1,4 +1,4 @@
-"""A chart in text of which member delivers each partition when. Pure.
+"""Draws, as text, which member delivers each partition at each time. Pure.
 
     t-0  aaaaaaaaaaaaaaaaaaaaaaaa
     t-1  aaaaaa·bbbbbbbbbb·dddddd

@@ -121,7 +121,7 @@ def batches(source: ToldSource | None, logs: BrokerLogs | None, *, is_over: bool
 
 def record(recording: Recording, source: ToldSource | None, logs: BrokerLogs | None, *, is_over: bool) -> Iterator[int]:
     """Record everything; yields the number of recorded entries after each part. A recording that continues gets only
-    later events than its last entry. ``is_over``: see ``batches``. Raises: OSError, sqlite3.Error.
+    events that are later than its last entry. ``is_over``: see ``batches``. Raises: OSError, sqlite3.Error.
     """
     _, last_ms = recording.entries.times() or (0, -1)
     for batch in batches(source, logs, is_over=is_over):

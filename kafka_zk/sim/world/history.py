@@ -26,7 +26,7 @@ class Acked(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The record may still be in the log."""
+    """The producer reported a failure, but the record may still be in the log."""
 
     time_ms: float
     actor: str
