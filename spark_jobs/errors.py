@@ -72,7 +72,7 @@ class AuditFailed(SourceError):
 def reason_only() -> Iterator[None]:
     """In a Python worker of Spark, report expected errors as one sentence without a traceback.
 
-    A worker reads the environment variable when it reports its error, and then exits; no other process reads it.
+    A worker reads SPARK_HIDE_TRACEBACK when it reports its error, and then exits; no other process reads the variable.
     spark.sql.execution.pyspark.udf.hideTraceback.enabled sets it for all errors.
     """
     try:

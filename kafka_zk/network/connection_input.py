@@ -111,7 +111,7 @@ class ConnectionInput:
         self.state = GRANT[self.state]
         if self._asked_bytes == self.decoder.needed_bytes:
             self.decoder.grow()
-        else:  # the transport has read ahead and completed the step
+        else:  # the transport has already received the bytes of this step
             self.memory.give_back(self._asked_bytes)
 
     def uses_reserve(self, api_key: int) -> None:

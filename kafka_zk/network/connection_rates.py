@@ -14,7 +14,7 @@ from kafka_zk.base.recent import Recent
 UNLIMITED_RATE = 2147483647
 
 MOST_HELD = 1000
-"""Maximum number of held connections; more are closed immediately."""
+"""Maximum number of held connections; further ones are closed immediately."""
 
 _MOST_ADDRESSES = 10_000
 _KEEP_MS = 3_600_000

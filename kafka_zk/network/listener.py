@@ -172,7 +172,7 @@ class Listener:
 
     @property
     def is_bound(self) -> bool:
-        """False also after a move has failed and the old address was no longer free."""
+        """True while the port is open. A failed move closes it if the old address is no longer free."""
         return self._port is not None
 
     async def move(self, host: str, port: int) -> None:

@@ -29,7 +29,7 @@ _UNITS = {
     "time-millis": ("time", _MILLIS),
     "time-micros": ("time", _MICROS),
 }
-"""What each type counts, with its unit in nanoseconds."""
+"""The quantity that each type counts, and its unit in nanoseconds."""
 _DECIMAL, _DATE, _UUID = "decimal", "date", "uuid"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT_BITS = {"float": 24, "double": 53}

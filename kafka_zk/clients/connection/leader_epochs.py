@@ -26,8 +26,9 @@ _Partition = _Topic.OffsetForLeaderPartition
 
 
 class LeaderEpochs(NamedTuple):
-    """``entries``: (epoch, its start offset), ascending. ``problem``: why they are not known; ``entries`` is then
-    empty."""
+    """``entries``: (epoch, its start offset), ascending. ``problem``: why the epochs are unknown, in which case
+    ``entries`` is empty.
+    """
 
     entries: tuple[tuple[int, int], ...]
     problem: str | None = None

@@ -105,7 +105,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         delivery.fetcher.start()
         try:
             await group.start()
-        except Exception:  # not GeneratorExit: a simulated process has ended then
+        except Exception:  # not GeneratorExit, with which a simulated process ends
             self._started, self._joined = False, None
             delivery.fetcher.stop()
             await group.close()

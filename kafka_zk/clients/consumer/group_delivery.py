@@ -291,7 +291,7 @@ class GroupDelivery:
         if claim is None:
             return
         if claim.sought:
-            claim.sought = False  # a position after a seek is committed only when its records are processed
+            claim.sought = False  # after a seek, the position is committed only when records are processed
             return
         overtaken = claim.start < 0 and claim.committed is not None  # the user committed during the first lookup
         claim.start = offset

@@ -38,7 +38,7 @@ _ALIASES = {"cooperative": "cooperative-sticky"}
 _WITHOUT_MEANING_HERE = frozenset(
     {
         "num_consumer_fetchers",  # each broker has one request in flight anyway
-        "socket_receive_buffer_bytes",  # the operating system adapts it
+        "socket_receive_buffer_bytes",  # the operating system adapts the buffer's size
     }
 )
 """These keys have no effect here, but configuration files of Kafka's old consumer may contain them."""

@@ -174,7 +174,7 @@ class Idempotence:
         entry = self._entry(batch.tp)
         self._forget(entry, batch)
         if self._transactional:
-            self._unresolved.add(batch.tp)  # later batches stay out of order and fail, too
+            self._unresolved.add(batch.tp)  # the later batches are out of order from now on, so they fail, too
         elif certainly_not_written and not entry.was_overtaken(batch):
             self._to_restart.add(batch.tp)
 

@@ -1,7 +1,7 @@
 """Replays a metadata log: a snapshot and the batches after it become an image. Pure.
 
-A transaction's records count when the transaction is committed. So a transaction that the log aborts or does not end is
-left out. Records without a counterpart in ZooKeeper are skipped.
+A transaction's records take effect when it is committed, so a transaction that the log aborts or does not end is left
+out. Records without a counterpart in ZooKeeper are skipped.
 
 Source: MetadataDelta.java, PartitionRegistration.merge, MetadataBatchLoader.java@3.9.
 """

@@ -34,7 +34,7 @@ _SESSION_TIMEOUT_MS = 40_000
 _MOST_EXAMPLES = 5
 
 Progress = Callable[[str, float], AbstractContextManager[None]]
-"""Shows what the run is waiting for, and for how many seconds at most."""
+"""Shows the condition that the run waits for, and the maximum wait in seconds."""
 
 
 class Copy(NamedTuple):

@@ -83,7 +83,7 @@ class _PageData:
         _check(last - first + 1, MOST_ENTRIES, "entries")
         self._entries = recording.entries.numbered(first, last, MOST_ENTRIES)
         self._wholes = [recording.entries.whole(each.seq) for each in self._entries]
-        self._steps = len(self._entries) + 3 * len(set(self._wholes))  # a step per line, and three per view
+        self._steps = len(self._entries) + 3 * len(set(self._wholes))  # a step of progress per line, and three per view
         times = sorted({each.time_ms for each in self._entries})
         self._interval = {"from_ms": str(times[0]), "to_ms": str(times[-1])}
         self._times = times

@@ -121,8 +121,8 @@ class Rebalances:
         self._reported_stopped: set[TopicPartition] = set()  # partitions already reported as having no member
         self._requests: dict[str, int] = {}
         self._last_counts: dict[str, int] = {}  # the request count in each member's last event
-        self._newcomers: set[str] = set()  # their requests count for the next rebalance
-        self._generations: dict[int, str] = {}  # generation -> why the leader wrote it
+        self._newcomers: set[str] = set()  # members whose requests count for the next rebalance
+        self._generations: dict[int, str] = {}  # generation -> the leader's reason for writing it
         self._round: _Round | None = None
         self._count = 0
 

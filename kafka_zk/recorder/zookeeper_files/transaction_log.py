@@ -268,7 +268,7 @@ def _operations(kind: int, body: bytes, request_number: int) -> Iterator[Operati
         yield SessionClosed(_paths(body), expired=request_number == 0)
     elif kind == _MULTI:
         parts = list(_parts(body))
-        if _ERROR not in (inner for inner, _ in parts):  # otherwise the multi failed
+        if _ERROR not in (inner for inner, _ in parts):  # a multi with an error was not applied
             for inner, change in parts:
                 if inner == _MULTI:
                     raise struct.error("ZooKeeper has no multi in a multi")

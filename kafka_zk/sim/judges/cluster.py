@@ -42,7 +42,7 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
         for fact in facts[deleted.get(tp.topic, 0) :]:  # the records of a deleted topic of this name may be gone
             if isinstance(fact, Acked) and fact.tp == tp and at.get(fact.offset) != fact.value:
                 if tp.topic not in durable and spared:
-                    continue  # lost in a power loss; a later record may have its offset
+                    continue  # if a power loss removed the record, a later one may have its offset
                 broken.append(
                     f"{tp}: {fact.value} was acknowledged at {fact.offset}, where {at.get(fact.offset, 'nothing')} is"
                 )

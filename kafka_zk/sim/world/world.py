@@ -38,7 +38,7 @@ SESSION_TIMEOUT_MS = 6_000
 
 
 class SimBroker:
-    """One folder, one id, and at most one process at a time."""
+    """A broker with one folder, one id, and at most one process at a time."""
 
     def __init__(self, world: "World", broker_id: int, properties: Mapping[str, str]) -> None:
         self.world = world
