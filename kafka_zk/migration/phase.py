@@ -361,7 +361,7 @@ def _back_from_kraft(phase: Phase, facts: ClusterFacts) -> Advice:
     is_elected = controller is not None and not controller.is_kraft
     if controller is not None and controller.is_kraft:
         highest = max(highest, controller.kraft_epoch)
-    if epoch is None or highest > epoch + (not is_elected):  # an election adds 1
+    if epoch is None or highest > epoch + (not is_elected):  # electing a controller will add 1
         text = f"/controller_epoch is {epoch}, and a partition's state may have {highest} (KAFKA-20488)"
         return Advice(False, f"{text}: set /controller_epoch to at least {highest} first")
     steps = ["restart the KRaft brokers in migration mode"] * (phase in (Phase.BROKERS_MOVING, Phase.BROKERS_MOVED))

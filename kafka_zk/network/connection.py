@@ -277,7 +277,7 @@ class BrokerConnection(TwistedProtocol):
         self.context = context
         if lifetime_ms is None:
             self._phase = AUTHENTICATED[self._phase]
-        elif lifetime_ms > 0 and self._phase is _HANDSHAKING:  # otherwise the session has ended before the next request
+        elif lifetime_ms > 0 and self._phase is _HANDSHAKING:  # else the session is over already
             self._phase = LIMIT[self._phase]
             self._session_end = self._settings.clock.callLater(lifetime_ms / 1000, self._shake_again)
         self._decoder.max_frame_size_bytes = self._settings.max_request_size_bytes

@@ -124,7 +124,7 @@ class Listener:
         self._port: Port | None = None
         self._number = 0
         self._check: Any = None
-        self._is_stopped = False  # permanently
+        self._is_stopped = False  # True once ``stop_accepting`` was called
         self._check_interval_s = STALLED_S / STALLED_CHECKS
         self._idle_checks = 0  # checks without progress that make a connection idle; 0: never
         if settings.max_idle_ms > 0:

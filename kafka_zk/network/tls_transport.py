@@ -409,7 +409,7 @@ class TlsFrameTransport(FrameTransport):
                     break
         except ssl.SSLError:
             self._has_failed = True
-            if not filled:  # otherwise the next call raises it, after these data
+            if not filled:  # otherwise return the data; the next call raises the error
                 raise
         return filled
 

@@ -91,7 +91,7 @@ def conversion(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
         return _of_union(writer, reader, named)
     written, read = _kind(writer), _kind(reader)
     if written != read and read not in _PROMOTIONS.get(written, ()):
-        return None  # the resolution fails
+        return None  # the schema resolution will fail
     if read == "record":
         return _of_record(writer, reader, named)
     if read in ("array", "map"):

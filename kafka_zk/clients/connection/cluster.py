@@ -69,7 +69,7 @@ class Cluster:
         self._find_brokers = find_brokers or self._bootstrap
         self._topics: dict[str, None] = {}
         self._refreshing = False
-        self._waiting: list[Deferred[ClusterMetadata]] = []  # for the next fetch
+        self._waiting: list[Deferred[ClusterMetadata]] = []  # callers that wait for the next fetch
         self._last_fetch_s = float("-inf")
         self._turn = 0
         self._update_pending = False
@@ -126,7 +126,7 @@ class Cluster:
             await sleep(
                 self._reactor, self._last_fetch_s + self._config.retry_backoff_ms / 1000 - self._reactor.seconds()
             )
-            self._update_pending = False  # a later call needs another fetch
+            self._update_pending = False  # a call from now on needs another fetch
             try:
                 await self.refresh()
                 return

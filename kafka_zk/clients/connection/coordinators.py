@@ -106,7 +106,7 @@ class Coordinators:
             if is_done():
                 return
             if not causes:
-                continue  # progress
+                continue  # it has made progress, so no pause is needed
             fatal = next((cause for cause in causes if not cause.retriable), None)
             if fatal is not None:
                 raise fatal

@@ -32,8 +32,8 @@ _PURPOSE = "coordinator"
 _LEAVING = "leaving a group"
 _WITHHELD = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """The coordinator delays these responses until all members have joined, and handles nothing else on the connection."""
-_COMMIT_MIN, _COMMIT_MAX = 1, 9  # 0 commits to ZooKeeper; from 10 on topics have ids
-_FETCH_MIN, _FETCH_MAX = 1, 7  # from 8 on a request has several groups
+_COMMIT_MIN, _COMMIT_MAX = 1, 9  # version 0 commits to ZooKeeper; from 10 on, topics have ids
+_FETCH_MIN, _FETCH_MAX = 1, 7  # from version 8 on, a request has several groups
 
 _OffsetCommit = codec.request(ApiKey.OFFSET_COMMIT)
 _CommitTopic = _OffsetCommit.OffsetCommitRequestTopic

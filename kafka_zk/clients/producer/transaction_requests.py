@@ -13,7 +13,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 
-_MEMBERS_SINCE = 3  # of TxnOffsetCommit
+_MEMBERS_SINCE = 3  # the version of TxnOffsetCommit
 
 _InitProducerId = codec.request(ApiKey.INIT_PRODUCER_ID)
 _AddPartitions = codec.request(ApiKey.ADD_PARTITIONS_TO_TXN)

@@ -244,7 +244,7 @@ class TransactionState:
         elif error.code in _FATAL_WHEN_PRODUCING:
             self.fail(Outcome.FATAL, error)
         else:
-            self.fail(Outcome.BUMP, error)  # its sequences may be missing in the log
+            self.fail(Outcome.BUMP, error)  # the batch's sequences may be missing in the log
 
     def id_refused(self, error: KafkaError) -> None:
         """ACLs forbid a producer id or, after an abort, its new epoch: ``init_transactions`` may be called again.

@@ -96,7 +96,7 @@ class Replay:
             check_crc(data, 0, header)
             for record in decode_records(data, max_uncompressed_bytes=LARGEST_BATCH_BYTES):
                 if header.is_control:
-                    self._control_type = int.from_bytes((record.key or b"")[2:4], "big")  # after a version
+                    self._control_type = int.from_bytes((record.key or b"")[2:4], "big")  # the type follows a version
                 else:
                     self._record(record.value or b"")
         except (StorageError, ProtocolError) as error:

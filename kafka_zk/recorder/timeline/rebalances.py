@@ -96,8 +96,8 @@ class _Round:
     requests_before: dict[str, int]
     requests_after: dict[str, int] = field(default_factory=dict)
     members: MemberChange = field(default_factory=MemberChange)
-    causes: dict[str | int, None] = field(default_factory=dict)  # an int is a generation
-    answered: bool = False  # a member has reacted to the last change of members or assignment
+    causes: dict[str | int, None] = field(default_factory=dict)  # causes; an int stands for a generation's
+    answered: bool = False  # True if a member has reacted to the last change of members or assignment
     strategy: str = ""
     silences: dict[TopicPartition, list[Silence]] = field(default_factory=dict)
     notifications: dict[str, int] = field(default_factory=dict)

@@ -195,7 +195,7 @@ class WebService:
 
     def _take_health(self, found: Round | None) -> None:
         if found is not None and self._recorder is not None:
-            asked_ms = found.asked_ms + self._now_ms() - wall_ms()  # by the cluster's clock
+            asked_ms = found.asked_ms + self._now_ms() - wall_ms()  # converted to the cluster's clock
             self._recorder.take(self._health.step(found.readings, asked_ms, found.session))
             self._recording.samples.add(asked_ms, samples(found.readings))
 

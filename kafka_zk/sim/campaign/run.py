@@ -66,7 +66,7 @@ BROKER = {
     "log.cleaner.backoff.ms": "2000",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.flush.start.offset.checkpoint.interval.ms": "5000",
-    "log.index.interval.bytes": "256",  # logs are short
+    "log.index.interval.bytes": "256",  # small, because logs are short
     "log.flush.interval.messages": "1",  # overridden for CACHED; makes __consumer_offsets durable
     "offsets.topic.num.partitions": "2",
     "offsets.topic.replication.factor": "1",

@@ -132,7 +132,7 @@ class Process:
         last = self._numbers
         now_s = self.seconds()
         timers = self._timers
-        self._is_at_timers = True  # the next wake-up is planned when all have run
+        self._is_at_timers = True  # so that the next wake-up is planned when all have run
         while timers and timers[0][0] <= now_s and timers[0][1] <= last and self.is_alive:
             if self.is_paused:
                 break
