@@ -62,7 +62,7 @@ class Chosen(NamedTuple):
     """A batch's records to keep, encoded, and values for its header."""
 
     kept_count: int
-    keyless_count: int  # of the removed records
+    keyless_count: int  # removed records without a key
     has_tombstone: bool
     max_timestamp_delta: int
     records: bytes
@@ -190,7 +190,7 @@ def uncompressed_records(batch: Buffer, header: BatchHeader) -> tuple[bytes, int
 
 
 def places(records: bytes, position: int, record_count: int) -> Iterator[RecordPlace]:
-    """The position of each record from ``position`` to the end, and what decides whether it is kept.
+    """The position of each record from ``position`` to the end, with the fields that decide whether it is kept.
 
     Runs for every record, so most varints are decoded inline.
 

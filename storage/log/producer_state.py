@@ -87,7 +87,7 @@ class ProducerState:
         self.budget = UNBOUNDED
         self.snapshot_offset = self.durable_offset = -1
         self.under_way: SnapshotUnderWay | None = None
-        self._owed_offset = -1  # of the newest incremental snapshot that was requested
+        self._owed_offset = -1  # offset of the newest incremental snapshot that was requested
         self._unsynced: set[int] = set()  # offsets of snapshots
 
     # -- what may be appended -----------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class ProducerState:
         entry = self.producers.get(header.producer_id)
         follows = False
         if entry is not None and header.producer_epoch == entry.producer_epoch:
-            follows = header.base_sequence == entry.last_sequence + 1  # the usual case
+            follows = header.base_sequence == entry.last_sequence + 1  # the usual case: the next sequence
             known = None if follows else _repeated(entry, header)
             if known is not None:
                 return known
@@ -354,7 +354,7 @@ class ProducerState:
             if batch is None:
                 self.update(header, header.base_offset, header.max_timestamp)
                 continue
-            with suppress(CorruptRecord):  # damaged after it became durable; readers get the error
+            with suppress(CorruptRecord):  # the data was damaged after it became durable; readers get the error
                 check_crc(batch, 0, header)
                 found = self.apply_marker(batch, header, header.base_offset, header.max_timestamp)
                 if found is not None:
