@@ -22,7 +22,7 @@ class LogUpkeep:
         self._flushing: set[Log] = set()
 
     def flush_dirty(self, now_ms: int) -> int:
-        """Begin to flush logs that are due, as many as the pool has files. Returns how many."""
+        """Begin to flush logs that are due, limited by the pool's open files. Returns how many."""
         logs = [self._hosted.logs[tp] for tp in self._hosted.dirty]
         waiting = [(log, log.flush_target(now_ms)) for log in logs if log not in self._flushing]
         room = self._hosted.pool.max_open_files - len(self._flushing)

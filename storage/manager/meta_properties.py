@@ -15,7 +15,7 @@ from kafka_zk.storage.files.filenames import META_PROPERTIES
 from kafka_zk.storage.files.files import read_file, write_atomically
 from kafka_zk.storage.files.findings import Finding, Observe, ignore
 
-_VERSION = 0  # if a file has none
+_VERSION = 0  # for a file without a version
 _KRAFT_VERSION = 1
 
 

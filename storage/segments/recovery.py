@@ -50,7 +50,7 @@ class SegmentScan(NamedTuple):
     epochs: tuple[tuple[int, int], ...]  # (leader epoch, first offset), ascending
     reason: str | None
     keeps_damage: bool = False  # the rest is durable but damaged: keep it, continue in a new segment
-    has_markers: bool = False  # among the scanned batches
+    has_markers: bool = False  # a scanned batch has a marker
 
 
 class IndexBuilder:

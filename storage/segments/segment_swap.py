@@ -82,7 +82,7 @@ def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = 
         was_swapping = True
         path, target = f"{directory}/{name}", name.removesuffix(SWAP_SUFFIX)
         present.discard(name)
-        if target in present and not name.endswith(_LOG_SWAP):  # its log did not become a .swap file
+        if target in present and not name.endswith(_LOG_SWAP):  # the log of this index did not become a .swap file
             remove_file(path)
         else:
             files.rename(path, f"{directory}/{target}")

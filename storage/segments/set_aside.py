@@ -1,8 +1,8 @@
 """Moves records that a log drops into a folder, durably.
 
 The records are kept because a recovery or truncation may be wrong: it may follow a wrong checkpoint, or a leader that
-lost its disk. The folder is ``<offset>.moved-aside`` in the partition's directory; ``offset`` is the log's new end. In
-it are whole segments, and a cut segment's end as ``<offset>.log.tail``. Kafka's brokers ignore the folder; it is
+lost its disk. The folder is ``<offset>.moved-aside`` in the partition's directory; ``offset`` is the log's new end. It
+contains whole segments, and the end of a cut segment as ``<offset>.log.tail``. Kafka's brokers ignore the folder; it is
 deleted with the partition.
 """
 

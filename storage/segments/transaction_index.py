@@ -1,9 +1,10 @@
 """The aborted transactions whose markers are in a segment (``.txnindex``).
 
 Entries of 34 bytes, big-endian: ``version int16 = 0, producer_id int64, first_offset int64, last_offset int64,
-last_stable_offset int64``, ascending by last offset, which is the marker's. The first entry creates the file. The last
-stable offset is that after the marker's append: all transactions that began before it have ended. So a search for
-transactions that began before an offset ends at the first entry whose last stable offset is not smaller.
+last_stable_offset int64``, ascending by last offset, which is the marker's. The first entry creates the file.
+``last_stable_offset`` is the last stable offset after the marker's append: all transactions that began before it have
+ended. So a search for transactions that began before an offset ends at the first entry whose last stable offset is not
+smaller.
 Source: AbortedTxn.java, TransactionIndex.java@3.9.
 """
 
@@ -108,8 +109,8 @@ class TransactionIndex:
         return True
 
     def clear(self) -> None:
-        """Drop all entries of a damaged file. The file stays until ``replace`` writes it: after a power loss, an empty
-        file would look sound."""
+        """Drop all entries of a damaged file. The file stays until ``replace`` writes it, because after a power loss an
+        empty file would look sound."""
         self._is_damaged = True
         self._entries = []
 
