@@ -1,9 +1,9 @@
 """The state machines of copying one segment to remote storage, and of deleting one. Pure.
 
 A driver carries out each effect, on a thread or as a request, and reports the result as the next event. A segment can
-be read only between the records COPY_SEGMENT_FINISHED and DELETE_SEGMENT_STARTED, so objects are complete before the
-first is written, and are removed after the second can be read back.
-The remote log manager drives these machines.
+be read only between the records COPY_SEGMENT_FINISHED and DELETE_SEGMENT_STARTED, so all objects are complete before
+the first record is written, and are removed after the second can be read back. The remote log manager drives these
+machines.
 Source: RemoteLogManager.copyLogSegment, deleteRemoteLogSegment@3.9.
 """
 
@@ -64,8 +64,9 @@ COPY_TRANSITIONS: Mapping[TaskState, Mapping[TaskEvent, TaskState]] = {
     _S.DONE: {},
     _S.FAILED: {},
 }  # fmt: skip
-"""State -> event -> next state. Objects are discarded only if no one can have read COPY_SEGMENT_FINISHED, and no thread
-still writes them. A failed copy leaves the record COPY_SEGMENT_STARTED, by which expiration finds the rest."""
+"""State -> event -> next state. Objects are discarded only if no broker can have read COPY_SEGMENT_FINISHED, and no
+thread still writes them. A failed copy leaves the record COPY_SEGMENT_STARTED, by which expiration finds the remaining
+objects."""
 
 DELETE_TRANSITIONS: Mapping[TaskState, Mapping[TaskEvent, TaskState]] = {
     _S.NEW: {_E.BEGUN: _S.WRITING_STARTED},
@@ -113,7 +114,7 @@ _ENDED_BY_DEADLINE = {(_S.WRITING_STARTED, _E.WRITTEN), (_S.COPYING, _E.COPIED)}
 class SegmentCopy:
     """Copies one segment. ``segment``: in COPY_SEGMENT_STARTED, with an id that no other attempt has.
 
-    ``deadline_ms``: after it, the copy does not finish, because a leader may then delete it as unfinished.
+    ``deadline_ms``: the copy must not finish after this time, because a leader may then delete it as unfinished.
     """
 
     def __init__(self, segment: RemoteLogSegmentMetadata, deadline_ms: int) -> None:
