@@ -49,12 +49,12 @@ class HandOver:
         self._table = PartitionTable()
         self._target: Target | None = None  # None: unknown, keep everything
         self._incremental = False
-        self._inputs: object = None  # of the last ``set_target``
+        self._inputs: object = None  # ``inputs`` of the last ``set_target``
         self._last_stop_id = 0
         self._claim_timer_runs = False  # the timer of ``check_overdue_claims`` is running
-        self._round: RoundReport | None = None  # of the rebalance in progress
+        self._round: RoundReport | None = None  # report of the rebalance in progress
         self._what = ("", 0)  # strategy and generation, for observers
-        self._topics: frozenset[str] = frozenset()  # of all partitions in the table
+        self._topics: frozenset[str] = frozenset()  # topics of all partitions in the table
         self._czxids: dict[str, int] = {}  # last known czxid of each of these topics; 0: deleted
 
     @property

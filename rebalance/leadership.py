@@ -40,8 +40,8 @@ class Leadership:
         self._owners: Assignment | None = None  # read once, if no usable assignment is written
         self._deadlines: dict[str, float] = {}  # absent static member -> when its partitions are released, in ms
         self._suspended_ms: float | None = None  # when the connection broke; None: connected
-        self._proposal: Proposal | None = None  # being written
-        self._refused: Proposal | None = None  # the last one that ZooKeeper refused
+        self._proposal: Proposal | None = None  # the proposal that is being written
+        self._refused: Proposal | None = None  # the last proposal that ZooKeeper refused
 
     def owners_read(self, owners: Assignment) -> None:
         self._busy, self._owners = False, owners

@@ -31,7 +31,7 @@ class _Held:
 
 
 class Ownership:
-    """See the module docstring."""
+    """One member's owned partitions and their tokens; see the module docstring."""
 
     def __init__(self, client: RegistryClient, group: str, source: EventSource) -> None:
         self.owners = OwnerRegistry(client, group, source)

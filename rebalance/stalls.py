@@ -61,7 +61,7 @@ class StallGuard:
         except RegistryError:
             self._asking = False  # the request is repeated in the next turn
         else:
-            self._clock.callLater(0, self._answered)  # after everything that watches scheduled before the response
+            self._clock.callLater(0, self._answered)  # runs after everything that watches scheduled before the response
 
     def _answered(self) -> None:
         self._asking = self._stood_still = False

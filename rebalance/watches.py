@@ -57,11 +57,11 @@ class WatchedTopics:
         self._on_input = on_input
         self._wanted = NOTHING_WANTED
         self._held: frozenset[str] = frozenset()
-        self._names: list[str] | None = None  # of all topics; None: not read yet
+        self._names: list[str] | None = None  # names of all topics; None: not read yet
         self._names_watcher: Watcher | None = None
         self._watchers: dict[str, Watcher] = {}
-        self._partitions: dict[str, tuple[int, ...]] = {}  # of the topics read so far
-        self._czxids: dict[str, int] = {}  # of the same topics
+        self._partitions: dict[str, tuple[int, ...]] = {}  # partitions of the topics read so far
+        self._czxids: dict[str, int] = {}  # czxids of the same topics
 
     def watch_topics(self, wanted: TopicsWanted) -> None:
         self._wanted = wanted

@@ -193,7 +193,7 @@ class ConfigRegistry:
         """Delete the znode; False if it must stay, because a user's clients have configs."""
         try:
             if stat is None:
-                await self.notify(entity_type, entity_name)  # this call may have removed it
+                await self.notify(entity_type, entity_name)  # an earlier attempt of this call may have removed it
             else:
                 path = znodes.entity_path(entity_type, entity_name)
                 await self._write(entity_type, entity_name, Delete(path, stat.version))
@@ -203,8 +203,8 @@ class ConfigRegistry:
         return True
 
     async def _write(self, entity_type: str, entity_name: str, write: Operation) -> None:
-        """Write the config and its notification in one multi: a broker without the notification would accept a removed
-        user."""
+        """Write the config and its notification in one multi, because a broker without the notification would still
+        accept a removed user."""
         try:
             await self._client.multi([write, _announcement(entity_type, entity_name)])
         except MultiFailed as error:

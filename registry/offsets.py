@@ -64,7 +64,7 @@ class OffsetRefused(NamedTuple):
 
 NOT_THE_OWNER = OffsetRefused("no longer the owner")
 
-Content = tuple[bytes | None, ZnodeStat] | None  # of ``get``; None: no such znode
+Content = tuple[bytes | None, ZnodeStat] | None  # the result of ``get``; None: no such znode
 
 
 class OffsetRegistry:

@@ -60,7 +60,7 @@ class _Request:
         self.path = path
         self.by_leader = by_leader  # False for reads: any server answers
         self.sent_ms = sent_ms
-        self.waiting = waiting  # with callback(result) and errback(exception)
+        self.waiting = waiting  # has callback(result) and errback(exception)
         self.convert = convert
 
 

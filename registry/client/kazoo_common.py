@@ -178,7 +178,7 @@ class PostedWatch:
         self.armed = True  # False after a failed read: the server has set no watch
 
     def __bool__(self) -> bool:
-        """False makes kazoo forget the watch of a failed read."""
+        """False after a failed read, so that kazoo forgets the watch."""
         return self.armed
 
     def __call__(self, event: Any) -> None:
@@ -199,7 +199,8 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         self._failed_s: dict[tuple[str, int], float] = {}  # address -> time of its last failed connection
 
     def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
-        """The addresses in the order of the attempts. Source: ClientCnxn.java (connectTimeout) of ZooKeeper 3.9."""
+        """The addresses in the order in which they are tried. Source: ClientCnxn.java (connectTimeout) of ZooKeeper
+        3.9."""
         addresses = super()._expand_client_hosts()
         client = self.client
         client.handler.connect_timeout_s = client.connect_timeout_ms() / max(1, len(addresses)) / 1000
@@ -332,7 +333,7 @@ class KazooSession:
 
     @property
     def failure(self) -> str | None:
-        """Why the last attempt to connect failed, for the end of a sentence."""
+        """Why the last attempt to connect failed, as text that can end a sentence."""
         error, over_tls = self._failure, self._security.tls
         if _closed_in_login(error):
             return "the server closed the connection during the SASL login; are user and password right?"

@@ -28,7 +28,7 @@ _log = Logger()
 
 _WORK_COUNT = 500  # responses per reactor turn, unless they take longer than SLICE_S
 _HEARTBEATS = 5  # per session timeout
-_MISSED_HEARTBEATS = 3  # in a row; then the connection is dead
+_MISSED_HEARTBEATS = 3  # after this many in a row, the connection counts as dead
 _RECOGNITION_INTERVAL_S = 10.0
 
 
@@ -136,7 +136,7 @@ class KazooTwistedClient(KazooClientBase):
             self._reactor.callFromThread(self._work_off)
 
     def _work_off(self) -> None:
-        self._wake_planned = False  # first: later posts schedule another call
+        self._wake_planned = False  # cleared first, so that later posts schedule another call
         end_s = self._reactor.seconds() + SLICE_S
         for _ in range(_WORK_COUNT):
             try:

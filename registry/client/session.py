@@ -28,7 +28,7 @@ def cancellable(clock: Timers, delay_s: float, work: Callable[[], None]) -> Call
 
 
 class _Sessions(Protocol):
-    """The methods that waiting for a connection needs."""
+    """The client's methods that are used to wait for a connection."""
 
     @property
     def state(self) -> SessionState: ...

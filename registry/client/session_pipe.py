@@ -20,7 +20,7 @@ VARIABLE = "KAFKA_ZK_SESSION_PIPE"
 
 
 class ReportedSession(NamedTuple):
-    """A session, with what closing it needs."""
+    """A session, with the values needed to close it."""
 
     pid: int
     session_id: int
@@ -46,7 +46,7 @@ def described(descriptor: int) -> str:
 
 
 class _Sessions(Protocol):
-    """The client's methods that reporting needs."""
+    """The client's methods that are used to report sessions."""
 
     @property
     def session_id(self) -> int | None: ...

@@ -52,7 +52,7 @@ def is_distrust(error: BaseException) -> bool:
 
 
 def explain(error: BaseException, tls: Tls | None) -> str:
-    """Why a connection failed, for the end of a sentence."""
+    """Why a connection failed, as text that can end a sentence."""
     cause = _ssl_cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         if cause.verify_code in NAME_MISMATCH:

@@ -25,7 +25,7 @@ T = TypeVar("T")
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
 
-Zxids = tuple[int, ...]  # of the znode; () if absent
+Zxids = tuple[int, ...]  # a znode's zxids; () if it is absent
 
 
 class Watcher(Protocol):

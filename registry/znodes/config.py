@@ -31,7 +31,7 @@ class ConfigChange(NamedTuple):
 
 
 class EntityConfig(NamedTuple):
-    """``values``: the valid ones. ``faults``: sentences that each name the znode and a fault."""
+    """``values``: the valid entries. ``faults``: sentences that each name the znode and a fault."""
 
     values: dict[str, str]
     faults: tuple[str, ...] = ()
