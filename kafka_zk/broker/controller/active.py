@@ -173,7 +173,7 @@ class ActiveController:
         return outcomes
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """``unclean.leader.election.enable`` has changed; ``by_default``: its default now."""
+        """Handle a change of ``unclean.leader.election.enable``. ``by_default``: its new default."""
         self._changes.unclean_by_default = by_default
         self._put("election for leaderless partitions", self._changes.elect_waiting, once=True)
 

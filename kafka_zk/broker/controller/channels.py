@@ -130,7 +130,7 @@ class BrokerChannel:
         self._running = False
         self._closed = False
         self._queued_count = 0  # since construction
-        self._answered_count = 0  # since construction; <= _queued_count
+        self._answered_count = 0  # requests answered since construction; <= _queued_count
         self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (answered count to wait for, Deferred)
 
     @property

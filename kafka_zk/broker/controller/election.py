@@ -12,7 +12,8 @@ directory.
     preferred             assigned[0] if live and in the ISR          unchanged
     controlled shutdown   first live one in the ISR that stays        ISR without those shutting down
 
-Trust (``Absences``, decision 0019) is not Kafka's. If no ISR member was away, the first one wins, as in Kafka.
+Kafka does not rank members by trust (``Absences``, decision 0019). If no ISR member was away, the first one wins, as in
+Kafka.
 Source: Election.scala and PartitionLeaderElectionAlgorithms@3.9; KIP-966 (unclean starts).
 """
 

@@ -113,7 +113,7 @@ def remove_from_isr(
 
 
 def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteState]) -> list[Send]:
-    """ISRs were written without the broker, whose replicas are now Offline."""
+    """Record that ISRs were written without the broker, whose replicas are now Offline."""
     _gone_offline(context, broker_id, written)
     return [
         SendLeaderAndIsr(write.recipients, write.partition)
@@ -123,7 +123,8 @@ def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteSt
 
 
 def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteState]) -> list[Send]:
-    """ISRs lacked the broker already; its replicas are now Offline. Only UpdateMetadata is sent, for clients."""
+    """Record that ISRs lacked the broker already; its replicas are now Offline. Only UpdateMetadata is sent, for
+    clients."""
     _gone_offline(context, broker_id, unchanged)
     changed = [write.partition for write in unchanged if write.partition.topic not in context.topics_to_delete]
     return [SendUpdateMetadata(None, changed)] if changed else []

@@ -99,7 +99,7 @@ class LiveConfig:
             )
 
     async def session_renewed(self) -> None:
-        """Read again what may have changed while there was no session, or with a notification that was purged."""
+        """Read again everything that may have changed while there was no session, or whose notification was purged."""
         await self._load_users()
         await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)
@@ -107,7 +107,7 @@ class LiveConfig:
             await self._read_topics_again()
 
     async def changes_missed(self) -> None:
-        """Read everything again: notifications were deleted unread."""
+        """Read everything again, because notifications were deleted unread."""
         self._topics_are_unread = True
         await self.session_renewed()
 

@@ -185,7 +185,7 @@ class LiveListeners:
             _log.warn("the listeners cannot be changed yet: {error}", error=str(error))
 
     def _going(self, config: KafkaConfig) -> set[str]:
-        """Listeners to remove, also those removed and added again by one change. Inter-broker listeners are only
+        """Listeners to remove, including those that one change removes and adds again. Inter-broker listeners are only
         moved."""
         return {
             name

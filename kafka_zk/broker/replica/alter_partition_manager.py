@@ -88,7 +88,7 @@ class AlterPartitionManager:
     Args:
         broker_epoch: returns the epoch of the current registration.
         connected: connects to the current controller; may raise any exception.
-        highest_version: the highest one that ``inter.broker.protocol.version`` allows.
+        highest_version: the highest version that ``inter.broker.protocol.version`` allows.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The fetch state of a leader's partitions, and what its responses do to the logs.
+"""The fetch state of a leader's partitions, and the effects of the leader's responses on the logs.
 
 A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on, the leader
 returns the point where the logs diverge (KIP-595). Before, the follower asks with OffsetForLeaderEpoch (KIP-101,

@@ -65,7 +65,7 @@ _APPENDED = (Unreplicated, *_SETTLED)
 
 
 class LeaderState(NamedTuple):
-    """One partition of a LeaderAndIsr request with its topic's configuration, None if an ACL hides it."""
+    """One partition of a LeaderAndIsr request, with its topic's configuration, which is None if an ACL hides it."""
 
     tp: TopicPartition
     topic_id: uuid.UUID
@@ -447,12 +447,12 @@ class ReplicaManager:
         """Apply StopReplica. ``leader_epoch`` -1 and -2 (topic deletion) are always accepted."""
         partition = self.partitions.get(tp)
         if partition is not None and partition.role is Role.OFFLINE:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # its files are inaccessible and cannot be deleted
+            return ErrorCode.KAFKA_STORAGE_ERROR  # the log's files are inaccessible and cannot be deleted
         if partition is not None and 0 <= leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if delete:
             if self.logs.get(tp) is None and self.logs.has_failed_directory:
-                return ErrorCode.KAFKA_STORAGE_ERROR  # the log may be in the directory and would reappear
+                return ErrorCode.KAFKA_STORAGE_ERROR  # the log may be in the failed directory and would reappear
             try:
                 self.logs.delete(tp)
             except OSError as error:

@@ -33,8 +33,8 @@ class MarkerClient:
     """The caller sends one request at a time to each broker.
 
     Args:
-        listener: inter-broker.
-        connect: also negotiates versions.
+        listener: name of the inter-broker listener.
+        connect: connects to a broker and negotiates versions.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The checks that all controller requests share: of authorization, controller epoch and broker epoch."""
+"""The checks that all controller requests share: authorization, controller epoch and broker epoch."""
 
 from twisted.logger import Logger
 
