@@ -67,7 +67,7 @@ class HandOver:
         return not len(self._table)
 
     def set_target(self, target: Target, strategy: str = "", generation: int = 0, inputs: object = None) -> None:
-        """``inputs``: None for an incremental strategy; an eager one starts over when they change."""
+        """Set the target. ``inputs``: None for an incremental strategy; an eager one starts over when they change."""
         self._target = target
         self._what = (strategy, generation)
         self._incremental = inputs is None
@@ -163,7 +163,7 @@ class HandOver:
             self._out.note(events.Released, released, not_ours)
 
     def lost(self, partitions: Iterable[TopicPartition], cause: str) -> None:
-        """These partitions have another owner or none."""
+        """Handle the loss of partitions, which have another owner or none."""
         gone = [partition for partition in sorted(partitions) if self._table.state(partition) in _DELIVERED]
         if not gone:
             return

@@ -6,7 +6,7 @@ group runs a strategy without a leader, the leader writes that strategy's name, 
 assignment for the current one.
 
 An assignment is advice. A paused leader, or two members that both believe that they lead, may cause extra moves but no
-harm: a write depends on the version that was read, so only one of two writes succeeds.
+harm, because a write depends on the version that was read. So only one of two writes succeeds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ class Leadership:
         return proposal
 
     def suspended(self, now_ms: float) -> None:
-        """The leader cannot see members return, so deadlines pause until ``resumed``."""
+        """Pause the deadlines until ``resumed``, because the leader cannot see members return."""
         if self._suspended_ms is None:
             self._suspended_ms = now_ms
 

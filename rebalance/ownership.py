@@ -40,7 +40,7 @@ class Ownership:
         self._writing = DeferredLock()
 
     def forget(self) -> None:
-        """From now on, responses to earlier requests change nothing."""
+        """Forget all partitions. From now on, responses to earlier requests change nothing."""
         self._held = {}
 
     def drop(self, partitions: frozenset[TopicPartition]) -> None:

@@ -49,8 +49,8 @@ class GroupWatches:
 
 
 class WatchedTopics:
-    """Watches the partitions of wanted topics and the czxids of held ones, with one watch each. If the wanted topics
-    include a filter, the names of all topics are watched, too."""
+    """Watches the partitions of wanted topics and the czxids of held topics, with one watch each. If the wanted topics
+    include a filter, the names of all topics are also watched."""
 
     def __init__(self, registry: TopicRegistry, on_input: Callable[[Input], None]) -> None:
         self._registry = registry

@@ -1,7 +1,7 @@
 """The live brokers: registration, takeover, duplicate ids, lists, watches.
 
 ``/brokers/ids/<id>`` is an ephemeral. A znode of this process's own earlier sessions is replaced immediately;
-``registration`` handles those of killed brokers.
+``registration`` handles the znodes of killed brokers.
 Source: KafkaZkClient.registerBroker and CheckedEphemeral in Kafka 3.9; KAFKA-7165.
 """
 

@@ -97,7 +97,7 @@ class ChangeWatcher:
                 if None in answers and not self._closed:
                     self._on_missed()  # one call is enough, because it causes everything to be read again
         except (ConnectionLoss, SessionLost):
-            return  # continues after the reconnect
+            return  # the watcher continues after the reconnect
         finally:
             self._reading = False
 

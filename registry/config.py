@@ -211,7 +211,7 @@ class ConfigRegistry:
             raise error.cause from None
 
     async def _remove_empty_parents(self, entity_type: str, entity_name: str) -> None:
-        """After the deletion of a user's last client, delete ``clients``, and the user if it has no config."""
+        """Delete ``clients`` after a user's last client was deleted, and the user if it has no config."""
         user, separator, _ = entity_name.partition("/clients/")
         if not separator:
             return

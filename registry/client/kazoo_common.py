@@ -1,4 +1,4 @@
-"""One kazoo session, its errors and results: what is specific to kazoo in both clients.
+"""One kazoo session, its errors and results: the parts of both clients that are specific to kazoo.
 
 kazoo serves only as a connection: no recipes, retries, chroot or worker threads. These properties matter:
 - After a session expires, a kazoo client creates a new one, which could run requests for the old session. So a
@@ -175,7 +175,7 @@ class PostedWatch:
         self._watch = watch
         self._path = path
         self._post = post
-        self.armed = True  # False after a failed read: the server has set no watch
+        self.armed = True  # False after a failed read, because the server has set no watch
 
     def __bool__(self) -> bool:
         """False after a failed read, so that kazoo forgets the watch."""
@@ -396,5 +396,5 @@ _REFUSALS = exceptions.AuthFailedError | exceptions.SASLException | exceptions.S
 
 
 def _closed_in_login(error: BaseException | None) -> bool:
-    """True if the connection ended during the login: the server rejected it or is stopping."""
+    """True if the connection ended during the login, because the server rejected it or is stopping."""
     return isinstance(error, exceptions.AuthFailedError) and isinstance(error.__cause__, ConnectionDropped)

@@ -27,7 +27,7 @@ from kafka_zk.registry.client.session import cancellable
 _log = Logger()
 
 _WORK_COUNT = 500  # responses per reactor turn, unless they take longer than SLICE_S
-_HEARTBEATS = 5  # per session timeout
+_HEARTBEATS = 5  # number of heartbeats per session timeout
 _MISSED_HEARTBEATS = 3  # after this many in a row, the connection counts as dead
 _RECOGNITION_INTERVAL_S = 10.0
 

@@ -47,7 +47,7 @@ def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def is_distrust(error: BaseException) -> bool:
-    """True if the client rejected the server's certificate: further attempts are pointless."""
+    """True if the client rejected the server's certificate, so that further attempts are pointless."""
     return isinstance(_ssl_cause(error), ssl.SSLCertVerificationError)
 
 

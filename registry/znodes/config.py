@@ -24,7 +24,7 @@ DEFAULT_ENTITY = "<default>"
 
 
 class ConfigChange(NamedTuple):
-    """``entity_name``: encoded, maybe in parts (``alice/clients/app``)."""
+    """``entity_name``: encoded, possibly in parts (``alice/clients/app``)."""
 
     entity_type: str
     entity_name: str

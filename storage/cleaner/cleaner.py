@@ -368,7 +368,7 @@ def group_segments(
 ) -> list[tuple[SegmentFile, ...]]:
     """Group adjacent segments that, uncleaned, fit into one.
 
-    ``end_offset``: the end of the last segment. Offsets in a segment are relative, so their range is limited, too.
+    ``end_offset``: the end of the last segment. Offsets in a segment are relative, so their range is also limited.
     Source: Cleaner.groupSegmentsBySize@3.9.
     """
     groups: list[list[SegmentFile]] = []

@@ -8,8 +8,8 @@ batch's delete horizon: now plus ``delete.retention.ms``. A cleaning after the h
 consumers have that long to see it, however old it was. An attribute bit says that the horizon replaces the base
 timestamp. Batches of magic 0 and 1 have no horizon; the segment's age decides instead.
 
-Records of aborted transactions are removed immediately. Once all records of a transaction are gone, its marker is
-removed in two steps, too (``cleaned_transactions``).
+Records of aborted transactions are removed immediately. Once all records of a transaction are gone, its marker is also
+removed in two steps (``cleaned_transactions``).
 
 Source: Cleaner.cleanInto in LogCleaner.scala, MemoryRecords.filterTo@3.9.
 """
@@ -153,7 +153,7 @@ def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
 
 
 def _hides_its_timestamps(header: BatchHeader) -> bool:
-    """True if the largest timestamp is below the first: older brokers stored the producer's own values."""
+    """True if the largest timestamp is below the first, because older brokers stored the producer's own values."""
     base_is_timestamp = not (header.has_delete_horizon or header.attributes & TIMESTAMP_TYPE_FLAG)
     return base_is_timestamp and header.max_timestamp < header.base_timestamp
 
@@ -285,7 +285,7 @@ def choose(
 
 
 def _rebuild(header: BatchHeader, chosen: Chosen, horizon_ms: int | None) -> tuple[bytearray, int]:
-    """The batch with the chosen records, maybe with a delete horizon, and its largest timestamp."""
+    """The batch with the chosen records and, if given, the delete horizon; also its largest timestamp."""
     max_timestamp_ms = header.max_timestamp
     attributes = header.attributes
     if not attributes & TIMESTAMP_TYPE_FLAG:
@@ -339,7 +339,7 @@ def _without_records(header: BatchHeader) -> bytearray:
 
 
 def filter_entry(entry: Buffer, span: BatchSpan, retention: Retention, keeps_tombstones: bool) -> Filtered:
-    """The remainder of an entry of magic 0 or 1, maybe a compressed set; None instead of an empty set.
+    """The remainder of an entry of magic 0 or 1, which may be a compressed set; None instead of an empty set.
 
     ``keeps_tombstones``: the segment is not older than ``delete.retention.ms``.
     """

@@ -1,8 +1,8 @@
 """All of storage's access to files and directories.
 
 ``use`` replaces the operating system's ``FileSystem`` in this process, for example by one that fails or loses unsynced
-data (the model is LevelDB's Env). Unless replaced, ``write`` and ``pread`` are the system's own functions: appends and
-reads have no overhead.
+data (the model is LevelDB's Env). Unless replaced, ``write`` and ``pread`` are the system's own functions, so appends
+and reads have no overhead.
 """
 
 import fcntl

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from kafka_zk.base.operating_system.limits import file_size_limit, limit_file_size, limit_memory
 from kafka_zk.storage.files.errors import InvalidRecord, StorageError
 
-_IMPORT_ROOT = str(Path(__file__).parents[3])  # not resolved: in the source tree kafka_zk/storage is a link
+_IMPORT_ROOT = str(Path(__file__).parents[3])  # not resolved, because kafka_zk/storage may be a link
 PROGRESS, DONE, FAILED = range(3)
 
 

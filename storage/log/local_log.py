@@ -78,7 +78,7 @@ class LocalLog:
         self.segments.active.update_config(config)
 
     def set_topic_id(self, topic_id: str) -> None:
-        """The next append writes the id to ``partition.metadata``."""
+        """Set the topic id, which the next append writes to ``partition.metadata``."""
         self.topic_id, self.has_unwritten_id = topic_id, True
 
     def write_topic_id(self) -> None:
@@ -100,9 +100,9 @@ class LocalLog:
         max_timestamp_ms: int,
         now_ms: int,
     ) -> None:
-        """All appends end here: append checked batches that contain their offsets and ``leader_epoch``, roll if needed,
-        and move the log end offset. ``indexed_offset``: the first batch's last offset. Several batches must have the
-        same timestamp."""
+        """Append checked batches that contain their offsets and ``leader_epoch``, roll if needed, and move the log end
+        offset. Every append calls this. ``indexed_offset``: the first batch's last offset. Several batches must have
+        the same timestamp."""
         if leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if self.has_unwritten_id:
@@ -144,8 +144,8 @@ class LocalLog:
             self.roll(now_ms)
 
     def extend_to(self, offset: int, now_ms: int) -> None:
-        """Move the log end offset over offsets that compaction removed. The recovery point on disk moves, too: a gap
-        before the new segment must be below it."""
+        """Move the log end offset over offsets that compaction removed. The recovery point on disk also moves, because
+        a gap before the new segment must be below it."""
         self.flush()
         self.log_end_offset = offset
         self.roll(now_ms)
@@ -256,8 +256,8 @@ class LocalLog:
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
         """Write a producer snapshot and the indexes durably after a ``flush``, and close the files.
 
-        ``sync`` makes a path durable, now or later. A log without records writes no ``partition.metadata``: thousands
-        of these files would delay a shutdown, and the controller sends the topic id again.
+        ``sync`` makes a path durable, now or later. A log without records writes no ``partition.metadata``, because
+        thousands of these files would delay a shutdown, and the controller sends the topic id again.
         """
         if self.log_end_offset:
             self.write_topic_id()

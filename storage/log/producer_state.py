@@ -2,7 +2,7 @@
 
 Rules (KIP-98, ProducerAppendInfo.java@3.9): A repetition of one of the producer's last five batches is a duplicate, and
 the append returns the offsets of the first append. A lower epoch is fenced. Within an epoch, sequences have no gap (0
-follows 2^31-1). A new epoch starts at 0. An unknown producer may start anywhere: retention may have removed its
+follows 2^31-1). A new epoch starts at 0. An unknown producer may start anywhere, because retention may have removed its
 batches. Entries expire ``producer.id.expiration.ms`` after their last batch.
 
 A transaction lasts from the producer's first transactional batch to the marker. The broker's own batches (markers, a
@@ -388,7 +388,7 @@ class ProducerState:
         return [snapshot_path(directory, offset) for offset in offsets], done
 
     def distrust(self, offsets: Iterable[int]) -> None:
-        """Sync these snapshots again: a killed process may have left them in the page cache only."""
+        """Sync these snapshots again, because a killed process may have left them in the page cache only."""
         self._unsynced.update(offsets)
         if self.snapshot_offset in self._unsynced:
             self.durable_offset = -1

@@ -328,8 +328,8 @@ class LogDir:
         self.prepare_checkpoint()()
 
     def prepare_log_start_offsets(self) -> Callable[[], None]:
-        """Write the log start offsets that differ from the first segment's base offset, and those of all tiered logs:
-        their first segments will be deleted."""
+        """Write the log start offsets that differ from the first segment's base offset, and the log start offsets of
+        all tiered logs, because their first segments will be deleted."""
         moved = {
             tp: log.log_start_offset
             for tp, log in self.logs.items()
@@ -399,7 +399,7 @@ class LogDir:
         The caller finishes the work items of a step before the next step. If a step raises, the next start recovers.
         """
         yield from close_logs_steps(list(self.logs.values()))
-        self.is_contiguous = False  # no records follow the recovery points, and the next broker may be a Java broker
+        self.is_contiguous = False  # no records follow the recovery points, and a Java broker may start next
         self.prepare_checkpoint()()
         write_high_watermarks = self.prepare_high_watermarks()
         if write_high_watermarks is not None:
@@ -448,7 +448,7 @@ def _flush(logs: Iterable[Log]) -> Iterator[Works]:
 
 
 def _done_by_owner(works: Works) -> Iterator[Works]:
-    """Run all work items even if one fails: no file may be closed while another thread syncs it."""
+    """Run all work items even if one fails, because no file may be closed while another thread syncs it."""
     failures: list[OSError] = []
 
     def guarded(work: Callable[[], None]) -> None:

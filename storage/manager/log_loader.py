@@ -111,8 +111,8 @@ def create_log(
 def _first_segment(
     directory: str, base_offset: int, config: LogConfig, dependencies: LogDependencies, now_ms: int
 ) -> Segment:
-    """The first segment. Unless it begins at offset 0, its file is created now: the name may be the only record of the
-    next offset."""
+    """The first segment. Unless it begins at offset 0, its file is created now, because the name may be the only record
+    of the next offset."""
     first = open_segment(
         directory,
         base_offset,

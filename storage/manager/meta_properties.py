@@ -1,7 +1,7 @@
 """``meta.properties``: a log directory's owner. The format is version 0, of brokers in ZooKeeper mode.
 
 Keys: ``version``, ``broker.id``, ``cluster.id``, and a migrating broker's ``directory.id``, which is kept. All are
-optional, as in Kafka: a file that a power loss emptied or filled with NUL is completed. An invalid value makes the
+optional, as in Kafka, so a file that a power loss emptied or filled with NUL is completed. An invalid value makes the
 directory unusable; the id of another broker or cluster, or KRaft mode, stops the broker.
 Source: MetaProperties.java, MetaPropertiesEnsemble.java, KafkaServer.startup@3.9.
 """

@@ -183,8 +183,8 @@ class LogSegments:
         return end_offset
 
     def truncate_to(self, offset: int, due_ms: int, *, keeps: bool = False) -> tuple[int, str | None]:
-        """Durably drop all batches that contain or follow ``offset``. Returns the new log end offset, and the folder if
-        ``keeps``: the dropped records are moved to it (``set_aside``).
+        """Durably drop all batches that contain or follow ``offset``. Returns the new log end offset and, if ``keeps``,
+        the folder to which the dropped records were moved (``set_aside``).
 
         ``offset`` must not be before the first segment. Dropped segments are removed at ``due_ms``.
         """
@@ -202,7 +202,7 @@ class LogSegments:
             sync_path(self.directory)  # dropped segments must not reappear beside new ones
         if span is not None:
             last.truncate_to_position(span.position)
-            sync_file(last.fileno())  # after another segment follows, recovery does not read this end again
+            sync_file(last.fileno())  # once another segment follows, recovery does not read this end again
         self._activate_last()
         return offset if span is None else min(offset, span.base_offset), kept_as  # compaction leaves gaps
 

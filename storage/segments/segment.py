@@ -1,7 +1,7 @@
 """One segment of a log: its ``.log`` file and indexes.
 
 Appends go to the page cache, index entries to memory (``offset_index``). An empty log that begins at offset 0 has no
-files: creating them is most of a new partition's disk cost.
+files, because creating them is most of a new partition's disk cost.
 Source: LogSegment.java@3.9. Tests: tests/storage/log/test_log_files.py.
 """
 

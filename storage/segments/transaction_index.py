@@ -87,9 +87,9 @@ class TransactionIndex:
     def replace(self, start_offset: int, found: Iterable[AbortedTransaction]) -> bool:
         """Replace the entries that end at or after ``start_offset``. Returns True if anything changed.
 
-        They count as not durable even if nothing changes: a killed process may have left them in the page cache.
-        Entries that stay are not written again, because a power loss could then cut the file before them. A damaged
-        file is replaced durably. Raises: OSError.
+        They count as not durable even if nothing changes, because a killed process may have left them in the page
+        cache. Entries that stay are not written again, because a power loss could then cut the file before them. A
+        damaged file is replaced durably. Raises: OSError.
         """
         entries = self.entries
         slot = bisect_left(entries, start_offset, key=_last_offset)
@@ -116,7 +116,7 @@ class TransactionIndex:
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
         """(File, done): the index file, if it must be fsynced with its directory before the segment's records count as
-        durable, and a function to call afterwards. Until that call, each further flush must sync the file, too, because
+        durable, and a function to call afterwards. Until that call, each further flush must also sync the file, because
         that flush may end first."""
         count = self._write_count
         path = self.path if self._synced_count < count else None

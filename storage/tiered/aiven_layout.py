@@ -1,4 +1,4 @@
-"""The object keys of Aiven's plugin, tiered-storage-for-apache-kafka.
+"""The keys of the objects that Aiven's plugin, tiered-storage-for-apache-kafka, writes.
 
 ::
 

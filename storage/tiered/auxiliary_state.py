@@ -16,7 +16,7 @@ from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
 class AuxiliaryStart(NamedTuple):
     """Begin an empty log at ``start_offset``, with the leader epochs before it in the segment's checkpoint.
 
-    ``has_producers``: load the segment's producer snapshot, too. Otherwise all producers are unknown, because the
+    ``has_producers``: also load the segment's producer snapshot. Otherwise all producers are unknown, because the
     snapshot includes records that the leader does not have.
     """
 
@@ -66,7 +66,7 @@ def epochs_before(checkpoint: Lineage, start_offset: int) -> list[tuple[int, int
 def auxiliary_log_start(epochs: Lineage, leader_log_start_offset: int) -> int:
     """The follower's log start offset. ``epochs``: see ``epochs_before``.
 
-    It may be after the leader's: the leader that copied the segment may have deleted the offsets before its first
-    epoch, and the present leader may not know this.
+    It may be after the leader's, because the leader that copied the segment may have deleted the offsets before its
+    first epoch, and the present leader may not know this.
     """
     return max(leader_log_start_offset, epochs[0][1]) if epochs else leader_log_start_offset

@@ -36,7 +36,7 @@ class Layout(Protocol):
     prefix: str
 
     def topic_prefix(self, topic: str, topic_id: UUID) -> str:
-        """A prefix of all of the topic's keys. Keys of other topics may begin with it, too."""
+        """A prefix of all of the topic's keys. Keys of other topics may also begin with it."""
 
     def owner(self, key: str) -> KeyOwner | None:
         """The owner that the key names; None for a key that the plugin would not write."""

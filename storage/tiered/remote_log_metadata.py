@@ -153,7 +153,7 @@ def gaps(
 ) -> Iterator[tuple[int, int]]:
     """Yield (first, last) of each range of offsets in ``[start, end)`` that no lookup finds.
 
-    ``lineage``: (epoch, its start offset) in the leader's log, ascending. Older offsets belong to the first epoch, too.
+    ``lineage``: (epoch, its start offset) in the leader's log, ascending. Older offsets also belong to the first epoch.
     """
     starts = [each for _, each in lineage[1:]]
     offset, missing_from = start, None

@@ -123,7 +123,7 @@ class SegmentCopy:
         self._deadline_ms = deadline_ms
 
     def step(self, event: TaskEvent, now_ms: int, custom_metadata: bytes | None = None) -> TaskEffect | None:
-        """``custom_metadata``: what the storage plugin returned with COPIED. Raises: IllegalTaskEvent."""
+        """``custom_metadata``: the value that the storage plugin returned with COPIED. Raises: IllegalTaskEvent."""
         if now_ms > self._deadline_ms and (self.state, event) in _ENDED_BY_DEADLINE:
             event = TaskEvent.STEP_FAILED
         before, self.state = self.state, _next(COPY_TRANSITIONS, self.state, event)
@@ -146,7 +146,7 @@ class SegmentCopy:
 
 class SegmentDeletion:
     """Deletes one remote segment, in any state before DELETE_SEGMENT_FINISHED. A deletion that begins again does not
-    write DELETE_SEGMENT_STARTED again: while a store is unavailable for a long time, each attempt would add
+    write DELETE_SEGMENT_STARTED again. Otherwise, while a store is unavailable for a long time, each attempt would add
     metadata."""
 
     def __init__(self, segment: RemoteLogSegmentMetadata) -> None:

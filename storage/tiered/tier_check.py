@@ -36,8 +36,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``subject``: what the finding is about, the same in each look. ``size_bytes``: of those of the objects that were
-    listed. ``offsets``: the offsets of a gap.
+    """``subject``: the topic, partition or object of the finding, the same in each look. ``size_bytes``: total size of
+    the listed objects of the finding. ``offsets``: the offsets of a gap.
     """
 
     kind: Kind

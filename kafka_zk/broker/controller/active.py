@@ -66,7 +66,7 @@ class Put(Protocol):
     """Queues an event: a name and its work."""
 
     def __call__(self, name: str, work: Work, *, once: bool = False) -> None:
-        """``once``: drop the event if an event with this name is already queued."""
+        """Queue an event. ``once``: drop it if an event with this name is already queued."""
 
 
 class ActiveController:
@@ -270,7 +270,7 @@ class ActiveController:
         self._put("automatic leader rebalance", self.elections.balance, once=True)
 
     async def _retry_due(self) -> None:
-        """Retry failed elections and deletions: no watch reports that the cause of a failure is gone."""
+        """Retry failed elections and deletions, because no watch reports that the cause of a failure is gone."""
         if await self._changes.electable():
             self._put("election for leaderless partitions", self._changes.elect_electable, once=True)
         if topic_deletion.waiting(self.context):

@@ -130,7 +130,7 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def _take_offline(self, replicas: Collection[Replica]) -> None:
-        """For replicas that lost their broker or log directory: elect other leaders, then shrink the ISRs."""
+        """Elect other leaders for replicas that lost their broker or log directory, then shrink the ISRs."""
         deleting = [r for r in replicas if r.partition.topic in self._context.topics_to_delete]
         others = [r for r in replicas if r.partition.topic not in self._context.topics_to_delete]
         await self._changes.move_partitions(self._context.partitions_with_offline_leader(), PartitionEvent.TAKE_OFFLINE)

@@ -32,8 +32,8 @@ class Elected(NamedTuple):
 class Absences(NamedTuple):
     """ISR members that were gone although no controller removed them.
 
-    ``away``: registered after the ISR was written. ``unclean``: started after an unclean shutdown: acknowledged records
-    may be missing.
+    ``away``: registered after the ISR was written. ``unclean``: started after an unclean shutdown, so acknowledged
+    records may be missing.
     """
 
     away: Collection[int] = ()

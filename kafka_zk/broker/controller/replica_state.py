@@ -131,7 +131,7 @@ def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteSt
 
 
 def offline_without_leadership(context: Context, replicas: Collection[Replica]) -> list[Send]:
-    """Set those replicas to Offline whose partitions never had a leader or are being deleted."""
+    """Set the replicas whose partitions never had a leader or are being deleted to Offline."""
     context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     _enter(context, replicas, ReplicaState.OFFLINE)
     changed = [r.partition for r in replicas if r.partition.topic not in context.topics_with_deletion_started]
@@ -139,7 +139,7 @@ def offline_without_leadership(context: Context, replicas: Collection[Replica]) 
 
 
 def _has_leadership(context: Context, tp: TopicPartition) -> bool:
-    """False once a deletion has started: the state is no longer read."""
+    """False once a deletion has started, because the state is then no longer read."""
     return tp in context.leadership and tp.topic not in context.topics_with_deletion_started
 
 

@@ -51,7 +51,7 @@ def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
 
 
 def halt(context: Context, topics: Iterable[str]) -> None:
-    """Let those of these topics whose deletion was requested wait for ``resume``."""
+    """Make topics whose deletion was requested wait for ``resume``; other topics are ignored."""
     context.topics_ineligible_for_deletion |= context.topics_to_delete & set(topics)
 
 

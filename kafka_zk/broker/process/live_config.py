@@ -175,7 +175,7 @@ class LiveConfig:
         self._services.controller.allow_unclean_elections(by_default=by_default)
 
     def _clean_at_once(self, topics: set[str]) -> None:
-        """For ``kafka-zk compact``: clean topics whose ``min.cleanable.dirty.ratio`` is 0, without a pause first."""
+        """Immediately clean topics whose ``min.cleanable.dirty.ratio`` is 0, for ``kafka-zk compact``."""
         for tp, partition in self._services.replicas.partitions.items():
             if tp.topic in topics and partition.log and partition.log.config.min_cleanable_dirty_ratio == 0:
                 self._log_cleaner.clean_now(tp)

@@ -123,8 +123,8 @@ class ReplicaManager:
     # -- data ---------------------------------------------------------------------------------------------------------
 
     def partition(self, tp: TopicPartition) -> Partition:
-        """Raises ApiError: NOT_LEADER_OR_FOLLOWER if another broker has a replica, otherwise
-        UNKNOWN_TOPIC_OR_PARTITION."""
+        """A partition of this broker. Raises ApiError: NOT_LEADER_OR_FOLLOWER if another broker has a replica,
+        otherwise UNKNOWN_TOPIC_OR_PARTITION."""
         partition = self.partitions.get(tp)
         if partition is None:
             is_elsewhere = self._metadata.partition(*tp) is not None
@@ -341,7 +341,7 @@ class ReplicaManager:
             raise
 
     def read_failed(self, tp: TopicPartition, found: FileSlice, error: OSError) -> None:
-        """After a disk error in a result of ``read``, take the log's directory offline, unless the log is gone."""
+        """Take the log's directory offline after a disk error in a result of ``read``, unless the log is gone."""
         partition = self.partitions.get(tp)
         log = None if partition is None else partition.log
         if log is not None and str(log.directory) == found.segment.directory:
@@ -387,7 +387,7 @@ class ReplicaManager:
     def _take_state(self, wanted: LeaderState) -> ErrorCode:
         tp = wanted.tp
         partition = self.partitions.get(tp) or Partition(self.broker_id, tp, self.in_sync_rule)
-        if partition.role is Role.OFFLINE:  # its log must not be created again
+        if partition.role is Role.OFFLINE:  # the log must not be created again
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.log is not None and not is_same_topic(partition.log.topic_id, wanted.topic_id):
             before = role_state(partition)
@@ -468,7 +468,7 @@ class ReplicaManager:
         self._wake(tp)
         return ErrorCode.NONE
 
-    def log_replaced(self, tp: TopicPartition) -> None:  # its log moved to another directory
+    def log_replaced(self, tp: TopicPartition) -> None:  # the log moved to another directory
         self._wake(tp)
 
     def role_state_of(self, tp: TopicPartition) -> object:

@@ -352,7 +352,7 @@ class RemoteLogManager:
             self._is_asking = False
         self._registry_fault = ""
         for tp in gone:
-            if tp not in self._running:  # otherwise a task from the time when this broker led it is still running
+            if tp not in self._running:  # otherwise, a task from when this broker led the partition is still running
                 ensureDeferred(self._run(tp, self._delete_partition(tp)))
 
     async def _delete_partition(self, tp: TopicIdPartition) -> None:

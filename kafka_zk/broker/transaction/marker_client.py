@@ -60,7 +60,7 @@ class MarkerClient:
         }
 
     def close(self) -> None:
-        """Requests in progress fail."""
+        """Close all connections; requests in progress fail."""
         self._is_closed = True
         for broker_id in list(self._connections):
             self._drop(broker_id)

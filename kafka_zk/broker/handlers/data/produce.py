@@ -45,7 +45,7 @@ async def handle(
 ) -> list[Part] | None:
     """Return an offset or an error for each partition; None for acks=0.
 
-    Raises: ProtocolError, to close the connection, if acks=0 fails: it has no response.
+    Raises: ProtocolError, to close the connection, if acks=0 fails, because it has no response.
     """
     version = header.api_version
     request = read_produce_request(version, body)
