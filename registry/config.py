@@ -235,7 +235,7 @@ class ConfigRegistry:
         self, on_change: Callable[[str, str], None], on_missed: Callable[[], None] = lambda: None
     ) -> ChangeWatcher:
         """Call ``on_change(entity_type, entity_name)`` for each notification, even old ones, but not malformed ones,
-        which are logged. ``on_missed``: some notifications were deleted unread."""
+        which are logged. ``on_missed`` is called if some notifications were deleted unread."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             if isinstance(data, NoAuth):

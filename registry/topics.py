@@ -167,8 +167,8 @@ class TopicRegistry:
         return self.watch_topic(name, lambda assignment, czxid: on_change(assignment))
 
     def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
-        """Like ``watch_assignment``, but also reports the znode's czxid, which distinguishes topics of one name; 0:
-        deleted, UNKNOWN_CZXID: hidden by an ACL."""
+        """Like ``watch_assignment``, but also reports the znode's czxid, which distinguishes topics of the same name;
+        0: deleted, UNKNOWN_CZXID: hidden by an ACL."""
         return AssignmentWatcher(self._client, name, on_change, self._events)
 
 

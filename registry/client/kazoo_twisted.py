@@ -2,9 +2,9 @@
 
 The threads meet only in ``_wake``.
 
-A server does not resume a session that has seen newer data than the server: it closes the connection. If servers were
-emptied or restored, this repeats forever. So if a session could not be resumed within its timeout, the client opens a
-spare one. If that is granted and the old one is still not resumed, the old session is lost.
+A server does not resume a session that has seen newer data than the server; it closes the connection instead. If
+servers were emptied or restored, this repeats forever. So if a session could not be resumed within its timeout, the
+client opens a spare one. If that is granted and the old one is still not resumed, the old session is lost.
 """
 
 from collections.abc import Callable, Coroutine

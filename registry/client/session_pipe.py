@@ -65,7 +65,7 @@ class SessionPipe:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        """Helpers that write the process's files inherit it: while they live, the process counts as alive."""
+        """Helpers that write the process's files inherit it, so while they live, the process counts as alive."""
         self._reported_id: int | None = None
         os.set_inheritable(descriptor, False)
         os.set_blocking(descriptor, False)

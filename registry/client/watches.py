@@ -189,7 +189,7 @@ class ChildrenWatcher:
 class DataWatcher:
     """Reports data and stat (None, None if absent) at the start and after each change.
 
-    ``on_hidden`` is called when an ACL hides the znode. When the data can be read again, they are reported as a change.
+    ``on_hidden`` is called when an ACL hides the znode. When the data can be read again, it is reported as a change.
     """
 
     def __init__(

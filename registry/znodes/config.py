@@ -60,9 +60,9 @@ def encode(config: Mapping[str, str]) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> EntityConfig:
-    """The config as Kafka reads it: empty unless the data are JSON with an object 'config'.
+    """The config as Kafka reads it: empty unless the data is JSON with an object 'config'.
 
-    Null and empty data (a parent that an old tool created) are not a fault. A value that is not a string is left out;
+    Null or empty data (a parent that an old tool created) is not a fault. A value that is not a string is left out;
     Kafka fails on it. Source: ConfigEntityZNode.decode in Kafka 3.9.
     """
     if not data:

@@ -107,7 +107,7 @@ def _compaction_delay_ms(log: Log, first_dirty: int, now_ms: int) -> int:
 class Cleaning:
     """A cleaning in progress: its work, and the log that receives the results.
 
-    ``is_aborted``: results are not wanted any more.
+    ``is_aborted``: the results will not be used.
     """
 
     def __init__(self, to_clean: LogToClean, config: CleanerConfig, now_ms: int) -> None:

@@ -33,7 +33,7 @@ class Report(Protocol):
 
 
 class Helper:
-    """Calls block: ``receive`` until there is progress or a result.
+    """Calls block; ``receive`` returns when there is progress or a result.
 
     ``memory_limit_bytes``: limit of the address space. ``locks``: descriptors whose locks last as long as the process.
     """

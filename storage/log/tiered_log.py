@@ -56,7 +56,7 @@ def replica_of(log: Log) -> TieredReplica:
 def apply_local_retention(log: Log, remote: RemotePartitionLog, now_ms: int) -> int:
     """Delete the local segments beyond ``local.retention`` that remote storage has. Returns how many.
 
-    ``remote``: the part of the remote log whose metadata have been read. If it is empty, only segments before the log
+    ``remote``: the part of the remote log whose metadata has been read. If it is empty, only segments before the log
     start offset are deleted. Raises: OSError.
     """
     if log.is_being_cleaned:

@@ -284,7 +284,8 @@ def _file_names(directory: str, observe: Observe) -> list[str]:
 def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: int, end_offset: int) -> Finding:
     """Move a log's segments durably into a folder beside it.
 
-    Kafka deletes them if the log start offset is after the log's end. Here they are kept: the checkpoint may be wrong.
+    Kafka deletes them if the log start offset is after the log's end. Here they are kept, because the checkpoint may be
+    wrong.
     """
     target = set_aside(directory, log_start_offset, segments)
     count = "1 segment" if len(segments) == 1 else f"{len(segments)} segments"

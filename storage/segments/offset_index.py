@@ -4,8 +4,8 @@ File: entries of 8 bytes, ``relative offset (int32), position (int32)``, big-end
 the *last* record in the batch at the position. A killed Kafka broker leaves zeros at the end. In memory, entries are
 64-bit words (upper half: offset) in an ``array``: a lookup is one ``bisect`` in C.
 
-Only ``write_out`` writes entries (before a flush, at a roll, on close): recovery rebuilds the index of unflushed
-records.
+Only ``write_out`` writes entries (before a flush, at a roll, on close), because recovery rebuilds the index of
+unflushed records.
 Source: OffsetIndex.java, AbstractIndex.java@3.9.
 """
 

@@ -120,7 +120,7 @@ def _take_back(directory: str, names: Sequence[str], observe: Observe) -> list[s
 def _remove_temporary(directory: str, names: Sequence[str]) -> list[str]:
     """Remove ``.deleted`` and ``.cleaned`` files, and ``.swap`` files at or after the lowest ``.cleaned`` one.
 
-    ``.swap`` files are removed first: without the ``.cleaned`` file, they would seem valid after another crash.
+    ``.swap`` files are removed first, because without the ``.cleaned`` file they would seem valid after another crash.
     """
     cleaned = [found[0] for name in names if name.endswith(CLEANED_SUFFIX) and (found := parse_offset_file(name))]
     lowest = min(cleaned, default=None)

@@ -34,7 +34,7 @@ def set_aside(
     Args:
         end_offset: names the folder.
         segments: the log's last segments, ascending; their files are closed unless readers pin them.
-        tail: (segment, position): copy what follows, unless it is zeros; the caller then truncates.
+        tail: (segment, position): copy the bytes from there on, unless they are zeros; the caller then truncates.
     Returns: the folder, or None if there was nothing to move.
     Raises: OSError; nothing is lost, but files may be in both places.
     """

@@ -2,7 +2,7 @@
 
 ``search_segment`` does a bounded part (``AT_ONCE``) on the calling thread and yields the rest as ``SearchWork`` for a
 helper process. The helper's part is also bounded (``AT_MOST``), because a header may claim a timestamp that no record
-has. At its bounds, a search returns the first offset that it did not examine: reading from there misses no match.
+has. At its bounds, a search returns the first offset that it did not examine, so reading from there misses no match.
 Tests: tests/storage/segments/test_timestamp_search.py, tests/storage/log/test_log.py.
 """
 

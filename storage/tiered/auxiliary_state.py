@@ -1,7 +1,7 @@
 """Determines where a follower begins if it is behind its leader's first local offset. Pure.
 
 The leader responds to such a fetch with OFFSET_MOVED_TO_TIERED_STORAGE. The follower then takes the leader epochs and
-the producers from the remote segment before the leader's first local offset, and fetches only what comes after it.
+the producers from the remote segment before the leader's first local offset, and fetches only later records.
 Earlier records stay in remote storage only. The replica fetcher uses this module.
 Source: TierStateMachine.java@3.9.
 """

@@ -169,7 +169,7 @@ class SegmentDeletion:
         return None
 
     def _write(self, state: RemoteLogSegmentState, now_ms: int) -> WriteMetadata:
-        """Repeat the custom metadata: Kafka brokers forget them otherwise, and their plugin may need them to find
+        """Repeat the custom metadata, because Kafka brokers otherwise forget it, and their plugin may need it to find
         the objects when they continue the deletion."""
         return WriteMetadata(
             RemoteLogSegmentMetadataUpdate(self.segment.segment_id, now_ms, self.segment.custom_metadata, state)

@@ -91,7 +91,7 @@ def remove_from_isr(
 ) -> tuple[list[WriteState], list[FailedChange], list[WriteState]]:
     """Remove a broker's replicas from the ISRs in ``current``, the states in ZooKeeper.
 
-    The last member stays: only it can be elected (cleanly).
+    The last member stays, because only it can be elected (cleanly).
 
     Returns: states to write, failures, states that lack the broker already.
     """

@@ -34,7 +34,7 @@ class OffsetsBatch:
     """The records of one commit.
 
     Attributes:
-        offsets: the offsets added, except those whose metadata exceed ``metadata_max_bytes``.
+        offsets: the offsets added, except those whose metadata exceeds ``metadata_max_bytes``.
         metadata_bytes: total length of their metadata.
         now_ms: timestamp of the records, in ms since the epoch.
     """

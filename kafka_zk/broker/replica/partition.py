@@ -204,7 +204,7 @@ class Partition:
     def has_committed(self, last_offset: int, terms_ended: int) -> bool:
         """True if all in-sync replicas have the record, which completes an acks=all append.
 
-        ``terms_ended``: its value at the append. In a later term, another record may have the offset.
+        ``terms_ended``: the partition's value at the append. In a later term, another record may have the offset.
         Raises: ApiError, like ``leader_log``; NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has become too small.
         """
         log = self.leader_log()

@@ -229,7 +229,7 @@ class RemoteLogManager:
             await self._expire(term)
 
     async def _own_turn(self) -> None:
-        """Wait for a reactor turn that no other task uses, because the metadata of thousands of partitions become
+        """Wait for a reactor turn that no other task uses, because the metadata of thousands of partitions becomes
         complete at the same time."""
         async with self._turns:
             await after(self._clock, 0)

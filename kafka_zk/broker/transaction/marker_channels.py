@@ -34,7 +34,7 @@ _log = Logger()
 
 RETRY_S = 0.05
 SETTLED_AFTER_S = 10
-"""Seconds after registration until the metadata count as complete, because they may come in several requests."""
+"""Seconds after registration until the metadata counts as complete, because it may come in several requests."""
 LOOK_UP_PAUSE_S = 0.1
 """Pause between lookups in ZooKeeper for topics that are missing in the metadata and may be about to be deleted."""
 _PAUSE_FACTOR = 10  # retries take at most a tenth of the time

@@ -246,7 +246,7 @@ class Transaction:
     # Results of effects.
 
     def appended(self, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """The append of ``pending`` has ended. ``error``: NONE, or the code that the client receives.
+        """Handle the result of the append of ``pending``. ``error``: NONE, or the code that the client receives.
 
         An append that completes a transaction is repeated until it succeeds.
         """
