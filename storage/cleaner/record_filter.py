@@ -128,7 +128,7 @@ def read_checked(batch: Buffer) -> BatchHeader:
 def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
     """The remainder of a batch of magic 2.
 
-    Raises: CorruptRecord, InvalidRecord, so that damaged data never gets a new checksum.
+    Raises: CorruptRecord, InvalidRecord. Damaged data never gets a new checksum.
     """
     header = read_checked(batch)
     if header.is_control:

@@ -131,7 +131,8 @@ def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteSt
 
 
 def offline_without_leadership(context: Context, replicas: Collection[Replica]) -> list[Send]:
-    """Set the replicas whose partitions never had a leader or are being deleted to Offline."""
+    """Set replicas to Offline that ``stop`` returned because their partitions never had a leader or are being
+    deleted."""
     context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     _enter(context, replicas, ReplicaState.OFFLINE)
     changed = [r.partition for r in replicas if r.partition.topic not in context.topics_with_deletion_started]

@@ -111,7 +111,7 @@ def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> Iterator[OffsetAndMeta
 
 
 def _expires_ms(request: OffsetCommitRequest, now_ms: int) -> int:
-    """The expiry time of all partitions, because versions 2 to 4 have one retention time."""
+    """The expiry time, which is the same for all partitions, because versions 2 to 4 have one retention time."""
     keeps_ms = request.retention_time_ms
     return NO_EXPIRY if keeps_ms == _DEFAULT_RETENTION else min(now_ms + keeps_ms, _LATEST_MS)
 
