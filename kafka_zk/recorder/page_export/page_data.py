@@ -123,7 +123,9 @@ class _PageData:
 
     def _play(self, episode: Document) -> tuple[str, Document]:
         values = {name: str(episode[name]) for name in ("subject", "seq", "from_ms", "to_ms")}
-        return " ".join(values.values()), self._api.play(values)
+        play = self._api.play(values)
+        steps = [each for each in play["steps"] if each["seq"] >= self._entries[0].seq]  # see _exported
+        return " ".join(values.values()), {**play, "steps": steps}
 
     def _entry_rows(self) -> Document:
         shorts, details, explanations = [], [], {}

@@ -14,6 +14,8 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER = struct.Struct(">16sH6xII60xI")
 _OPCODES_BETWEEN_SIGNALS = 1_000_000
 """SQLite operations between two checks for signals; without them, Ctrl-C would wait for the end of a query."""
+_LONGEST_WAIT_MS = 1_000
+"""Maximum time that a write waits for another process that reads; the reactor waits with it."""
 _META = "meta"
 _SCHEMA = "".join((
     f"create table if not exists {_META} (key text primary key, value text);",
@@ -47,6 +49,7 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
             database.execute("insert or ignore into meta values ('version', ?)", (str(VERSION),))
             database.commit()
             database.execute("pragma synchronous = off")
+            database.execute(f"pragma busy_timeout = {_LONGEST_WAIT_MS}")
         (version,) = database.execute("select value from meta where key = 'version'").fetchone() or ("?",)
     except NoRecording:
         database.close()

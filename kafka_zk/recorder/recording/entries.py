@@ -121,14 +121,19 @@ class Entries:
         self._database.execute("insert or replace into meta values (?, ?)", (FIRST, str(last + 1)))
 
     def in_force(self, seq: int, sessions: Iterable[int], groups: Iterable[str]) -> set[int]:
-        """The entries up to ``seq`` that still say something about the state after it: the beginnings of these
-        ``sessions``, the last assignments of these broker groups, each broker's last report about its clients, the
-        watches that are set, and the last transaction.
+        """The entries up to ``seq`` that still say something about the state after it: the beginnings of live sessions,
+        also of these ``sessions``, the last assignments of these broker groups, each broker's last report about its
+        clients, the watches that are set, and the last transaction.
         """
         found = {
             self._row("select min(seq) from entries where session = ? and session != 0 and seq <= ?", each, seq)[0]
             for each in map(signed, sessions)
         }
+        alive = self._database.execute(
+            f"select min(seq) from entries where kind in ({_SESSION_CHANGES}) and seq <= ? "
+            f"group by session having max(kind = '{SESSION_ENDED}') = 0", (seq,),
+        )  # fmt: skip
+        found.update(began for (began,) in alive)
         assignments = self._database.execute(
             "select json_extract(doc, '$.group_id'), max(seq) from entries where kind = 'AssignmentCompleted' "
             f"and kind in ({_GROUP_STEPS}) and +seq <= ? group by 1", (seq,),

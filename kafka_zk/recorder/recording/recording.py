@@ -90,7 +90,7 @@ class Recording:
             raise NoRecording(f"{path} is damaged: {error}") from error
         if self._parts is not None:
             with self.database:
-                self._drop_old(self._parts, is_divided=True)
+                self._drop_old(self._parts, len(self._parts.all))
 
     def _load(self, names: Mapping[int, str]) -> None:
         self.entries = Entries(self.database)
@@ -119,19 +119,19 @@ class Recording:
         names = self.sessions.known()
         try:
             with self.database:
-                is_divided = self._add_in_order(events, transactions)
+                new_count = self._add_in_order(events, transactions)
                 self.znodes.checkpoint_if_due()
                 if self._parts is not None:
-                    self._drop_old(self._parts, is_divided=is_divided)
+                    self._drop_old(self._parts, new_count)
         except BaseException:
             self._load(names)
             raise
         while self.is_bounded and self.used_bytes > MOST_IN_MEMORY_BYTES and self.entries.first < self.entries.count:
             self._forget_oldest()
 
-    def _add_in_order(self, events: Iterable[Event | Traced], transactions: Iterable[Transaction]) -> bool:
-        """Returns: True if a new part has begun."""
-        present_ms, is_divided = self._present_ms(), False
+    def _add_in_order(self, events: Iterable[Event | Traced], transactions: Iterable[Transaction]) -> int:
+        """Returns: the number of parts that have begun."""
+        present_ms, new_count = self._present_ms(), 0
         for each in in_order(events, transactions):
             first = self.entries.count + 1
             if isinstance(each, Transaction):
@@ -141,8 +141,8 @@ class Recording:
                 self._add_event(each.event, each.place)
                 time_ms = each.event.time_ms
             if self._parts is not None and self.entries.count >= first:
-                is_divided |= self._parts.take(first, self.entries.count, time_ms, present_ms)
-        return is_divided
+                new_count += self._parts.take(first, self.entries.count, time_ms, present_ms)
+        return new_count
 
     def _add_event(self, event: Event, place: Mapping[str, int]) -> None:
         if isinstance(event, SessionChanged) and event.session_id:
@@ -224,13 +224,16 @@ class Recording:
         self.entries.add(entry)
         return entry.seq
 
-    def _drop_old(self, parts: Parts, *, is_divided: bool) -> None:
-        """Drop what is older than what is kept. ``is_divided``: there is a new part. The caller commits."""
-        kept = parts.drop()
+    def _drop_old(self, parts: Parts, new_count: int) -> None:
+        """Drop what is older than what is kept, but only one part more than the new ones: after a pause, everything at
+        once would take too long. The caller commits.
+        """
+        kept = parts.drop(new_count + 1)
         if kept is not None:
-            self._forget_until(kept.first - 1, kept.from_ms)
-            self.samples.forget_before(kept.from_ms)
-        if kept is not None or is_divided:
+            oldest_ms = min(kept.from_ms, parts.oldest_ms) - parts.part_ms  # entries may have arrived late
+            self._forget_until(kept.first - 1, oldest_ms)
+            self.samples.forget_before(oldest_ms)
+        if kept is not None or new_count:
             self.database.execute("insert or replace into meta values (?, ?)", (_PARTS, json.dumps(parts.all)))
 
     def _forget_oldest(self) -> None:

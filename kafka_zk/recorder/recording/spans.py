@@ -105,7 +105,15 @@ class Spans:
                                        (time_ms, kind))  # fmt: skip
 
     def forget_before(self, time_ms: int) -> None:
+        """Drop the spans that ended before a moment, and lanes that no member has had since: those of members, and of
+        a group's partitions if none of the topic's has a holder. The caller commits.
+        """
         self._database.execute("delete from spans where to_ms < ?", (time_ms,))
+        self._database.execute(
+            "delete from spans where to_ms is null and holder = '' and from_ms < ? and (kind = 'member' or kind in "
+            f"({_MEMBERS_IN}) and (kind, {_STEM}) not in (select kind, {_STEM} from spans where holder != ''))",
+            (time_ms,),
+        )
 
     def assigned(self, stem: str) -> dict[str, str]:
         """Lane -> current holder; the lanes of a broker-coordinated group begin with ``stem``."""

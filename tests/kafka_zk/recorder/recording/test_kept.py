@@ -11,14 +11,14 @@ from kafka_zk.broker.process.events import ClientsSeen
 from kafka_zk.recorder.page_export import page_data
 from kafka_zk.recorder.recording import export as export_module
 from kafka_zk.recorder.recording import znode_history
-from kafka_zk.recorder.recording.entries import CREATED
+from kafka_zk.recorder.recording.entries import CREATED, SESSION_BEGAN, SESSION_ENDED
 from kafka_zk.recorder.recording.export import export
 from kafka_zk.recorder.recording.parts import PART_COUNT
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
-from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
-from kafka_zk.registry.client.client import EventType
-from kafka_zk.registry.client.events import WatchArmed, WatchFired
+from kafka_zk.recorder.zookeeper_files.transaction_log import Created, SessionClosed, SessionCreated, Transaction
+from kafka_zk.registry.client.client import EventType, SessionState
+from kafka_zk.registry.client.events import SessionChanged, WatchArmed, WatchFired
 from tests.kafka_zk.recorder.recording.histories import Znodes, history
 from tests.kafka_zk.recorder.recording.test_recording import znodes
 
@@ -124,6 +124,76 @@ def test_what_began_long_ago_and_lasts_is_there_from_the_first_moment(
     reader.close()
 
 
+def test_a_session_without_ephemeral_znodes_is_known_as_long_as_it_lives(file: Path) -> None:
+    recording = opened(file)
+    recording.add([], [Transaction(1, FIRST_MS, 7, (SessionCreated(6_000),))])
+    recording.add([], [Transaction(2, FIRST_MS, 8, (SessionCreated(6_000),))])
+    recording.add([SessionChanged(FIRST_MS, "anna", "", 0, SessionState.CONNECTED, 7)], [])
+    recording.add([], [Transaction(3, FIRST_MS, 8, (SessionClosed(()),))])
+    for number in range(9):
+        recording.add([WatchArmed(LATER_MS + 100 * number, "broker-4", "", 0, "/b")], [])
+    kept = recording.entries.numbered(1, recording.entries.first - 1, 9)
+    assert [(each.kind, each.actor) for each in kept] == [(SESSION_BEGAN, "anna"), (SESSION_ENDED, "session 0x8")]
+    assert recording.sessions.actor_of(7) == "anna"
+    recording.close()
+
+
+def test_members_that_left_long_ago_leave_no_spans(file: Path) -> None:
+    """Names of members and groups may be random. A broker that is down and a partition that the group lacks remain."""
+    recording = opened(file)
+    paths = ["/brokers/ids/3", *(f"/consumers/{each}" for each in (
+        "g/ids/anna", "g/owners/t/0", "g/owners/t/1", "gone/owners/t/0"))]  # fmt: skip
+    recording.add([], [Transaction(1, FIRST_MS, 7, tuple(Created(path, b"anna-0", ephemeral=True) for path in paths))])
+    recording.add([], [Transaction(2, FIRST_MS + 1, 7, (SessionClosed(None),))])
+    recording.add([], [Transaction(3, FIRST_MS + 2, 8, (Created(paths[2], b"ben-0", ephemeral=True),))])
+    for number in range(9):
+        recording.add([WatchArmed(LATER_MS + 100 * number, "broker-4", "", 0, "/b")], [])
+    lanes = [(span[1], span[2], span[3]) for span in recording.spans.rows(0, 2 * LATER_MS)]
+    assert lanes == [("broker", "broker 3", ""), ("owner", "g: t-1", ""), ("owner", "g: t-0", "ben-0")]
+    recording.close()
+
+
+def test_what_was_valid_at_an_entry_that_arrived_late_is_there(file: Path) -> None:
+    """The second entry that is left is older than the first."""
+    recording = opened(file)
+    late_ms = LATER_MS + 25
+    recording.samples.add(late_ms - 1, {"sampled": 1})
+    recording.samples.add(late_ms + 1, {"sampled": 2})
+    for time_ms in (LATER_MS, LATER_MS + 30, late_ms, LATER_MS + 45, LATER_MS + KEEP_MS + 40):
+        recording.add([WatchArmed(time_ms, "broker-4", "", 0, "/b")], [])
+    kept = recording.entries.numbered(recording.entries.first, recording.entries.count, 9)
+    assert [each.time_ms - LATER_MS for each in kept] == [30, 25, 45, KEEP_MS + 40]
+    assert recording.samples.at(late_ms, ["sampled"]) == {"sampled": 1}
+    recording.close()
+
+
+def test_samples_remain_after_a_time_in_which_the_clock_was_ahead(file: Path) -> None:
+    """The first part that is left began in the future."""
+    times_ms = [0, 100, 200, 300, KEEP_MS + 250, KEEP_MS + 350]
+    present_ms = iter([0, *times_ms[:4], 1 << 50, *times_ms[4:]])
+    recording = Recording(file, keep_ms=KEEP_MS, present_ms=lambda: next(present_ms))
+    recording.samples.add(1_000, {"sampled": 1})
+    recording.samples.add(1_100, {"sampled": 2})
+    for time_ms in (*times_ms[:4], 1 << 50, *times_ms[4:]):
+        recording.add([WatchArmed(time_ms, "broker-4", "", 0, "/b")], [])
+    assert recording.entries.first == 5
+    assert recording.samples.at(1_050, ["sampled"]) == {"sampled": 1}
+    recording.close()
+
+
+def test_one_call_does_not_drop_everything_after_a_pause(file: Path) -> None:
+    """It would stall the recorder. Later calls drop the rest."""
+    recording = opened(file)
+    for number in range(10):
+        recording.add([WatchArmed(FIRST_MS + 50 * number, "broker-4", "", 0, "/b")], [])
+    firsts = []
+    for number in range(9):
+        recording.add([WatchArmed(LATER_MS + number, "broker-4", "", 0, "/b")], [])
+        firsts.append(recording.entries.first)
+    assert firsts == [3, 4, 5, 6, 7, 8, 9, 10, 11]
+    recording.close()
+
+
 def test_a_page_names_no_entry_that_it_lacks(file: Path, tmp_path: Path) -> None:
     """The cause of its first entry completes the state at its beginning, but is not one of its entries."""
     recording = opened(file)
@@ -134,6 +204,19 @@ def test_a_page_names_no_entry_that_it_lacks(file: Path, tmp_path: Path) -> None
     assert [each["seq"] for each in RecordingApi(part).entry({"seq": "2"})["why"]] == [1]
     exported = page_data.page_data(part, "")
     assert [exported["first"], [each["why"] for each in exported["details"]]] == [2, [[]]]
+    part.close()
+    recording.close()
+
+
+def test_a_page_plays_no_entry_that_it_lacks(file: Path, tmp_path: Path) -> None:
+    recording = opened(file)
+    recording.add([], [Transaction(1, FIRST_MS, 7, (Created("/brokers/ids/3", b"{}", ephemeral=True),))])
+    recording.add([WatchFired(FIRST_MS + 1, "broker-4", "", 0, "/brokers/ids/3", EventType.CREATED)], [])
+    recording.add([], [Transaction(2, FIRST_MS + 1, 7, (SessionClosed(None),))])
+    list(export(recording, tmp_path / "part", 2, 4))
+    part = Recording(tmp_path / "part", read_only=True)
+    [play] = page_data.page_data(part, "")["plays"].values()
+    assert [step["seq"] for step in play["steps"]] == [2, 3, 4]
     part.close()
     recording.close()
 
@@ -161,6 +244,7 @@ def test_what_is_read_at_one_moment_is_not_dropped_meanwhile(file: Path) -> None
     happened = [transaction for transaction, _ in history(6, 400)]
     recording = opened(file)
     recording.add([], happened[:100])
+    assert recording.database.execute("pragma busy_timeout").fetchone() == (1_000,)  # the reactor waits
     recording.database.execute("pragma busy_timeout = 0")
     reader = Recording(file, read_only=True)
     with reader.one_moment():

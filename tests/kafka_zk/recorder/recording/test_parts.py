@@ -33,7 +33,7 @@ def test_only_what_is_older_than_that_is_dropped_and_at_most_one_part_of_it_is_l
     for seq in range(1, 3_000):
         times_ms.append(times_ms[-1] + random.choice((0, 1, 20, 90, 90, 700)))
         parts.take(seq, seq, times_ms[seq], PRESENT_MS)
-        kept = parts.drop()
+        kept = parts.drop(99)
         first = first if kept is None else kept.first
         assert all(each < times_ms[seq] - keep_ms for each in times_ms[1:first])
         assert times_ms[first] >= times_ms[seq] - keep_ms - keep_ms // PART_COUNT
@@ -42,8 +42,13 @@ def test_only_what_is_older_than_that_is_dropped_and_at_most_one_part_of_it_is_l
 
 def test_after_a_pause_everything_older_is_dropped() -> None:
     parts = taken(64_000, [0, 500, 70_000])
-    assert (parts.drop(), parts.all) == (Part(3, 70_000, 70_000), (Part(3, 70_000, 70_000),))
-    assert parts.drop() is None
+    assert (parts.drop(9), parts.all) == (Part(3, 70_000, 70_000), (Part(3, 70_000, 70_000),))
+    assert parts.drop(9) is None
+
+
+def test_at_most_the_given_number_is_dropped_at_once() -> None:
+    parts = taken(64_000, [*range(0, 20_000, 1_000), 200_000])
+    assert [kept and kept.first for kept in (parts.drop(1), parts.drop(3), parts.drop(99))] == [2, 5, 21]
 
 
 @pytest.mark.parametrize("wrong_ms", [PRESENT_MS * 2, 0])
@@ -52,12 +57,22 @@ def test_the_clock_of_one_process_drops_nothing_and_keeps_nothing(wrong_ms: int)
     parts, present_ms = Parts(64_000), PRESENT_MS
     for seq in range(1, 5):
         parts.take(seq, seq, wrong_ms if seq == 2 else present_ms, present_ms)
-        assert parts.drop() is None
+        assert parts.drop(9) is None
         present_ms += 1_000
     present_ms += 64_000
     parts.take(5, 5, present_ms, present_ms)
-    kept = parts.drop()
+    kept = parts.drop(9)
     assert kept is not None and kept.first == 5
+
+
+def test_a_recorder_whose_clock_was_ahead_drops_again_when_it_is_right() -> None:
+    """Its clock and that of a process were ahead, so entries have times in the future."""
+    parts = Parts(64_000)
+    parts.take(1, 1, 2 * PRESENT_MS, 2 * PRESENT_MS)
+    for seq in range(2, 102):
+        parts.take(seq, seq, PRESENT_MS + 1_000 * seq, PRESENT_MS + 1_000 * seq)
+        parts.drop(2)
+    assert [parts.all[0].first, parts.all[-1].first] == [37, 101]
 
 
 def test_what_was_known_goes_on() -> None:
