@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.partition import Role
@@ -91,6 +91,20 @@ def test_a_wait_for_metadata_ends(broker: TieredBroker) -> None:
     broker.clock.advance(1)
     assert reading == writing == [MetadataUnavailable]
     assert not broker.clock.getDelayedCalls()
+
+
+def test_a_cancelled_wait_needs_no_more_requests(broker: TieredBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.connection.fault = ConnectionError("refused")
+    reading = ensureDeferred(broker.metadata.complete_log(T))
+    reading.addErrback(lambda failure: failure.trap(CancelledError))
+    reading.cancel()
+    assert not broker.clock.getDelayedCalls()
+    broker.connection.fault = None
+    asked: list[object] = []
+    original = broker.client.committed_ends
+    monkeypatch.setattr(broker.client, "committed_ends", lambda *each: asked.append(each) or original(*each))
+    broker.metadata.poll()
+    assert not asked
 
 
 def test_a_leader_that_lost_its_checkpoint_is_not_believed(broker: TieredBroker) -> None:

@@ -7,8 +7,8 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from kafka_zk.broker.handlers.data import remote_fetch
+from kafka_zk.broker.handlers.data.remote_searches import SEARCH_TIMEOUT_S
 from kafka_zk.broker.tiered import remote_reads
-from kafka_zk.broker.tiered.remote_log_metadata_manager import CONSUME_WAIT_S
 from kafka_zk.broker.tiered.remote_reads import READ_TIMEOUT_S
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -226,15 +226,25 @@ def test_a_broker_that_just_started_knows_the_latest_tiered_offset(broker: Tiere
 
 
 def test_the_latest_tiered_offset_is_not_known_without_the_metadata(broker: TieredBroker) -> None:
-    """The error makes clients retry. A broker that has already read the metadata returns the offset that it knows."""
+    """All partitions of a request wait at the same time, and clients retry after the error. A broker that has already
+    read the metadata returns the offset that it knows."""
     broker.connection.fault = ConnectionError("refused")
     assert listed(broker, -5) == (0, 5)
+    broker.harness.configs.topics["wide"] = broker.harness.configs.topics["t"]
+    broker.harness.lead("wide", 20)
     broker.start()
-    answer: list[Any] = []
-    asked: Deferred[Any] = broker.harness.start(ApiKey.LIST_OFFSETS, 9, list_offsets(-5))
-    asked.addCallback(lambda found: answer.append(found.topics[0].partitions[0].error_code))
-    broker.clock.advance(CONSUME_WAIT_S)
-    assert answer == [ErrorCode.OFFSET_NOT_AVAILABLE]
+    request = list_offsets(-5)
+    request.topics += (list_offsets(-5, partition=each).topics[0] for each in range(20))
+    for each in request.topics[1:]:
+        each.name = "wide"
+    codes: list[int] = []
+    asked: Deferred[Any] = broker.harness.start(ApiKey.LIST_OFFSETS, 9, request)
+    asked.addCallback(
+        lambda found: codes.extend(each.error_code for topic in found.topics for each in topic.partitions)
+    )
+    broker.harness.clock.advance(SEARCH_TIMEOUT_S)
+    assert codes == [ErrorCode.REQUEST_TIMED_OUT] * 21
+    assert not broker.clock.getDelayedCalls()
 
 
 def test_nothing_is_tiered_before_there_are_metadata(tmp_path: Path) -> None:
