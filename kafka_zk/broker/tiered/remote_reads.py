@@ -170,10 +170,10 @@ class RemoteReads:
 
         Raises: ApiError(OFFSET_NOT_AVAILABLE) if the metadata cannot be read, so that clients retry.
         """
-        known = latest_tiered_offset(self._log(partition), log.leader_epochs.entries, log.log_end_offset)
-        if known >= 0 or not self._metadata.is_ready:
-            return known
         try:
+            known = latest_tiered_offset(self._log(partition), log.leader_epochs.entries, log.log_end_offset)
+            if known >= 0 or not self._metadata.is_ready:
+                return known
             remote = await self._metadata.complete_log(_id_of(partition))
         except MetadataUnavailable as error:
             raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE, str(error)) from error
@@ -210,5 +210,7 @@ def _end_of(records: bytes) -> int:
 
 
 def _id_of(partition: Partition) -> TopicIdPartition:
-    assert partition.topic_id != uuids.ZERO, "a tiered topic has an id"
+    """Raises MetadataUnavailable until a controller has sent the topic's id."""
+    if partition.topic_id == uuids.ZERO:
+        raise MetadataUnavailable(f"the controller has not sent the id of topic {partition.tp.topic}")
     return TopicIdPartition(partition.topic_id, partition.tp.topic, partition.tp.partition)

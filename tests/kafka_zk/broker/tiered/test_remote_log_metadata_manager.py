@@ -101,8 +101,12 @@ def test_a_cancelled_wait_needs_no_more_requests(broker: TieredBroker, monkeypat
     assert not broker.clock.getDelayedCalls()
     broker.connection.fault = None
     asked: list[object] = []
-    original = broker.client.committed_ends
-    monkeypatch.setattr(broker.client, "committed_ends", lambda *each: asked.append(each) or original(*each))
+
+    async def committed_ends(*each: object) -> dict[int, int]:
+        asked.append(each)
+        return {}
+
+    monkeypatch.setattr(broker.client, "committed_ends", committed_ends)
     broker.metadata.poll()
     assert not asked
 

@@ -10,6 +10,7 @@ from kafka_zk.broker.handlers.data import remote_fetch
 from kafka_zk.broker.handlers.data.remote_searches import SEARCH_TIMEOUT_S
 from kafka_zk.broker.tiered import remote_reads
 from kafka_zk.broker.tiered.remote_reads import READ_TIMEOUT_S
+from kafka_zk.protocol import uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.log.tiered_log import apply_local_retention
@@ -17,7 +18,7 @@ from kafka_zk.storage.records.end_transaction_marker import marker_batch
 from kafka_zk.storage.records.record_batch import LOG_OVERHEAD, PLACE, iter_batches
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
-from tests.kafka_zk.broker.tiered.tiered_broker import TieredBroker
+from tests.kafka_zk.broker.tiered.tiered_broker import T, TieredBroker
 from tests.storage.helpers import T0, batch
 from tests.storage.tiered.segments import DELETED, DELETING, update
 
@@ -245,6 +246,13 @@ def test_the_latest_tiered_offset_is_not_known_without_the_metadata(broker: Tier
     broker.harness.clock.advance(SEARCH_TIMEOUT_S)
     assert codes == [ErrorCode.REQUEST_TIMED_OUT] * 21
     assert not broker.clock.getDelayedCalls()
+
+
+def test_clients_retry_until_the_topic_has_an_id(broker: TieredBroker) -> None:
+    """A controller sends the ids of topics in LeaderAndIsr 5 or later; an older request has none."""
+    broker.replicas.partitions[T].topic_id = uuids.ZERO
+    assert listed(broker, -5) == listed(broker, T0) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+    empty_handed(broker, 2)
 
 
 def test_nothing_is_tiered_before_there_are_metadata(tmp_path: Path) -> None:
