@@ -6,17 +6,19 @@ Source: RemoteLogReader.java, DelayedRemoteFetch.scala, UnifiedLog.fetchOffsetBy
 
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 from uuid import UUID
 
+from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from kafka_zk.base.clock import Timers
 from kafka_zk.base.types import FetchIsolation, TimestampOffset, TopicPartition
 from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.broker.tiered.broker_topic_stats import RequestRates
 from kafka_zk.broker.tiered.remote_log_metadata_manager import MetadataUnavailable, RemoteLogMetadataManager
 from kafka_zk.broker.tiered.rlm_quota_manager import RLMQuotaManager
 from kafka_zk.broker.tiered.storage_calls import StorageCalls
+from kafka_zk.broker.tiered.unclaimed_reads import ReadKey, RemoteRead, RemoteRecords, UnclaimedReads
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.files.errors import OffsetOutOfRange
@@ -32,18 +34,11 @@ from kafka_zk.storage.tiered.segment_metadata import TopicIdPartition
 _log = Logger()
 
 READ_TIMEOUT_S = 5.0
-"""Time limit of a read. Kafka allows 500 ms and discards a later result, so a slow store could never serve records."""
+"""Time limit of a call to the store."""
 _MOST_BYTES = 1 << 20
 _MOST_SEGMENTS = 10_000
 _PLACES_AT_ONCE = 64
 """Number of segments that are looked up in one turn of the reactor."""
-
-
-class RemoteRecords(NamedTuple):
-    """Whole batches. ``aborted``: the aborted transactions with records in them, only for read_committed."""
-
-    records: bytes
-    aborted: list[AbortedTransaction]
 
 
 NOTHING_YET = RemoteRecords(b"", [])
@@ -54,6 +49,7 @@ class RemoteReads:
 
     def __init__(
         self,
+        clock: Timers,
         metadata: RemoteLogMetadataManager,
         reader: RemoteSegmentReader,
         calls: StorageCalls,
@@ -64,8 +60,24 @@ class RemoteReads:
         self._calls = calls
         self.quota = quota
         self.rates = RequestRates()
+        self._unclaimed = UnclaimedReads(clock)
         self._failing: dict[TopicPartition, tuple[UUID, FetchIsolation]] = {}
         """The failing reads that were logged. Other consumers may be reading other segments of the partition."""
+
+    def begin(
+        self, partition: Partition, log: Log, offset: int, max_bytes: int, isolation: FetchIsolation
+    ) -> tuple[ReadKey, RemoteRead]:
+        """Claim the read that an earlier fetch left, whatever its ``max_bytes`` were, or begin one: see ``read``. The
+        caller must await it, or ``leave`` it."""
+        key = ReadKey(log, partition.leader_epoch, offset, isolation)
+        left = self._unclaimed.claim(key)
+        if left is not None:
+            return key, left
+        return key, ensureDeferred(self.read(partition, log, offset, max_bytes, isolation))
+
+    def leave(self, key: ReadKey, read: RemoteRead) -> None:
+        """Keep a read for the next fetch, for a limited time."""
+        self._unclaimed.leave(key, read)
 
     async def read(
         self, partition: Partition, log: Log, offset: int, max_bytes: int, isolation: FetchIsolation

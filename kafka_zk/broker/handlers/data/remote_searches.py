@@ -1,6 +1,6 @@
 """Runs the searches in remote storage of one ListOffsets request: concurrently, and with one deadline.
 
-Source: DelayedRemoteListOffsets.scala@4.0 (KIP-1075). Kafka 3.9 searches one partition after another.
+Source: DelayedRemoteListOffsets@4.0 (KIP-1075). Kafka 3.9 searches one partition after another.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
