@@ -98,7 +98,7 @@ class RemoteLogMetadataManager:
         count = self._client.partition_count
         wanted = {metadata_partition(tp.topic_id, tp.partition, count) for tp in tps} if count else set()
         for number in self._partitions.keys() - wanted:
-            for waiting in self._partitions.pop(number).waiting:
+            for waiting in list(self._partitions.pop(number).waiting):  # each removes itself when its wait ends
                 waiting.done.errback(MetadataUnavailable(f"{METADATA_TOPIC}-{number} is not read any more"))
         for number in wanted - self._partitions.keys():
             self._partitions[number] = _MetadataPartition()

@@ -111,6 +111,14 @@ def test_a_cancelled_wait_needs_no_more_requests(broker: TieredBroker, monkeypat
     assert not asked
 
 
+def test_all_waits_end_when_their_partition_is_not_read_any_more(broker: TieredBroker) -> None:
+    broker.connection.fault = ConnectionError("refused")
+    waits = [outcome(broker.metadata.complete_log(T)) for _ in range(3)]
+    broker.metadata.assign([])
+    assert waits == [[MetadataUnavailable]] * 3
+    assert not broker.clock.getDelayedCalls()
+
+
 def test_a_leader_that_lost_its_checkpoint_is_not_believed(broker: TieredBroker) -> None:
     """The leader's high watermark is 0 until its followers fetch. If a tiered log's leader took that for the end of the
     metadata, it would abandon all records that are only in remote storage."""
