@@ -81,11 +81,11 @@ class RemoteReads:
 
     async def read(
         self, partition: Partition, log: Log, offset: int, max_bytes: int, isolation: FetchIsolation
-    ) -> RemoteRecords | None:
+    ) -> RemoteRecords | int:
         """Return at most 1 MiB of records from ``offset``, which must be below the first local offset; more if the
         first batch is larger. Returns NOTHING_YET if the store or the metadata is unavailable, or the quota is
         exceeded.
-        Returns None if there are no records from ``offset`` to the first local offset, because the topic was compacted
+        Returns the first local offset if there are no records from ``offset`` to it, because the topic was compacted
         before it was tiered.
 
         Raises: OffsetOutOfRange if no segment has the offset; CorruptRecord, OSError.
@@ -104,7 +104,7 @@ class RemoteReads:
                 offset = extent.last + 1
         except (ObjectStoreError, MetadataUnavailable):
             return NOTHING_YET
-        return None
+        return log.local_log_start_offset
 
     async def _read_segment(
         self,

@@ -40,7 +40,8 @@ class RemoteRecords(NamedTuple):
         return self._replace(records=self.records[:end])
 
 
-RemoteRead = Deferred[RemoteRecords | None]
+RemoteRead = Deferred[RemoteRecords | int]
+"""The result of ``RemoteReads.read``."""
 T = TypeVar("T")
 
 
@@ -63,7 +64,8 @@ class _Unclaimed:
 
 
 class UnclaimedReads:
-    """Keeps one read for each key: at most 128 reads, with at most 16 MiB of records. The oldest are dropped first."""
+    """Keeps one read for each key: at most 128 reads, and 16 MiB of records; a read with more is kept until another one
+    ends. The oldest are dropped first."""
 
     def __init__(self, clock: Timers) -> None:
         self._clock = clock
@@ -89,8 +91,12 @@ class UnclaimedReads:
     def _ended(self, result: T, key: ReadKey, kept: _Unclaimed) -> T:
         if self._kept.get(key) is kept and isinstance(result, RemoteRecords):
             kept.size_bytes = len(result.records)
-            while sum(each.size_bytes for each in self._kept.values()) > _MOST_BYTES:
-                self._drop(next(key for key, each in self._kept.items() if each.size_bytes))
+            left_bytes = _MOST_BYTES - kept.size_bytes
+            for other, each in reversed(list(self._kept.items())):
+                if each is not kept and each.size_bytes:
+                    left_bytes -= each.size_bytes
+                    if left_bytes < 0:
+                        self._drop(other)
         return result
 
     def _drop(self, key: ReadKey) -> None:

@@ -6,11 +6,9 @@ client requests them first next time.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from twisted.internet.defer import DeferredList
-
-from kafka_zk.base.turns import pause
+from kafka_zk.base.turns import ClientWait, pause
 from kafka_zk.broker.handlers.data import conversion
 from kafka_zk.broker.handlers.data.partition_reads import PartitionReads
 from kafka_zk.broker.handlers.data.requested_partitions import RequestedPartition
@@ -27,6 +25,9 @@ if TYPE_CHECKING:  # most brokers have no remote storage
 
 READS_AT_ONCE = 8
 """Maximum number of concurrent reads. At 1 MiB each, this bounds the memory of a response."""
+
+
+T = TypeVar("T")
 
 
 class _Read(NamedTuple):
@@ -106,17 +107,33 @@ def _begin(
 async def _wait(services: Services, remote: "RemoteReads", begun: Sequence[_Read]) -> bool:
     """Wait until the reads have ended, for at most ``remote.fetch.max.wait.ms``. Leave those that have not, and return
     True if there are any. Raises ClientGone, after it has left all."""
-    over = pause(services.clock, services.config.remote_fetch_max_wait_ms / 1000)
-    ended = DeferredList([each.records for each in begun])
-    ended.addCallback(lambda _: None if over.called else over.callback(None))
     late = begun
     try:
-        await over
+        await _ended(pause(services.clock, services.config.remote_fetch_max_wait_ms / 1000), begun)
         late = [each for each in begun if not each.records.called]
     finally:
         for each in late:
             remote.leave(each.key, each.records)
     return bool(late)
+
+
+def _ended(wait: ClientWait[None], begun: Sequence[_Read]) -> ClientWait[None]:
+    """End the wait when all reads have ended. A late read must not keep the others' records in memory, as it would in a
+    DeferredList."""
+    left = len(begun)
+
+    def note(result: T) -> T:
+        nonlocal left
+        left -= 1
+        if not left and not wait.called:
+            wait.callback(None)
+        return result
+
+    for each in begun:
+        each.records.addBoth(note)
+    if not begun:
+        wait.callback(None)
+    return wait
 
 
 async def _result(services: Services, reads: PartitionReads, read: _Read) -> FetchedPartition:
@@ -126,8 +143,10 @@ async def _result(services: Services, reads: PartitionReads, read: _Read) -> Fet
         found = await read.records
     except EXPECTED as error:
         return FetchedPartition(fetch.partition, error_code(error))
-    if found is None:
-        local = fetch._replace(fetch_offset=read.log.local_log_start_offset)
+    if isinstance(found, int):
+        if found != read.log.local_log_start_offset:
+            return _nothing(services, read.requested)  # local records have become remote: the next fetch reads them
+        local = fetch._replace(fetch_offset=found)
         return reads.read(read.requested._replace(fetch=local), read.max_bytes, True)
     found = found.at_most(read.max_bytes)
     aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in found.aborted]

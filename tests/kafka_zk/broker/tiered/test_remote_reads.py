@@ -6,20 +6,15 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from kafka_zk.base.client_gone import ClientGone
-from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.handlers.data import remote_fetch
-from kafka_zk.broker.handlers.data.fetch import handle
 from kafka_zk.broker.handlers.data.remote_searches import SEARCH_TIMEOUT_S
 from kafka_zk.broker.tiered import remote_reads
-from kafka_zk.protocol import codec, uuids
+from kafka_zk.protocol import uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.protocol.request import RequestHeader
 from kafka_zk.storage.log.tiered_log import apply_local_retention
 from kafka_zk.storage.records.end_transaction_marker import marker_batch
 from kafka_zk.storage.records.record_batch import LOG_OVERHEAD, PLACE, iter_batches
-from tests.kafka_zk.broker.conftest import CONTEXT
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
 from tests.kafka_zk.broker.tiered.tiered_broker import T, TieredBroker
@@ -29,8 +24,12 @@ from tests.storage.tiered.segments import DELETED, DELETING, update
 
 @pytest.fixture
 def broker(tmp_path: Path) -> TieredBroker:
+    return with_remote_records(tmp_path)
+
+
+def with_remote_records(folder: Path) -> TieredBroker:
     """Offsets 0 to 5 are only in remote storage, in three segments; 6 is local."""
-    broker = TieredBroker(tmp_path)
+    broker = TieredBroker(folder)
     broker.fill(7)
     broker.run()
     assert (broker.log.log_start_offset, broker.log.local_log_start_offset) == (0, 6)
@@ -113,72 +112,6 @@ def pending(broker: TieredBroker, offset: int, max_wait_ms: int = 500) -> list[A
     asked: Deferred[Any] = broker.harness.start(ApiKey.FETCH, 12, fetch(offset, max_wait_ms=max_wait_ms))
     asked.addCallback(fetched).addCallback(answer.append)
     return answer
-
-
-def test_a_slow_store_delays_a_consumer_for_a_known_time(broker: TieredBroker) -> None:
-    """``remote.fetch.max.wait.ms``, whatever the fetch would wait. The read goes on, and the next fetch gets its
-    records."""
-    broker.threads.holds = True
-    answers = pending(broker, 2, max_wait_ms=10_000)
-    broker.harness.clock.advance(0.499)
-    assert not answers
-    broker.harness.clock.advance(0.001)
-    answers += pending(broker, 2)
-    broker.harness.clock.advance(0.5)
-    assert [(each.error_code, each.records, each.high_watermark) for each in answers] == [(0, b"", 7)]
-    assert len(broker.threads.held) == 1
-    broker.threads.holds = False
-    broker.threads.release()
-    for path in broker.remote_folder.rglob("*.log"):
-        path.unlink()
-    assert offsets(ask(broker, 2)) == [2, 3]
-
-
-def test_the_longest_wait_of_a_fetch_is_dynamic(broker: TieredBroker) -> None:
-    broker.threads.holds = True
-    keys = {"zookeeper.connect": "127.0.0.1:2181", "remote.fetch.max.wait.ms": "2000"}
-    broker.harness.services.config, _ = KafkaConfig.from_properties(keys)
-    answer = pending(broker, 2)
-    broker.harness.clock.advance(1.999)
-    assert not answer
-    broker.harness.clock.advance(0.001)
-    assert [(each.error_code, each.records) for each in answer] == [(0, b"")]
-
-
-def test_a_smaller_fetch_gets_a_part_of_a_read_that_was_left(broker: TieredBroker) -> None:
-    left_read(broker, 2)
-    assert offsets(ask(broker, 2, max_bytes=1)) == [2]
-
-
-def test_a_new_leader_epoch_reads_again(broker: TieredBroker) -> None:
-    """An unclean election may have replaced the records."""
-    left_read(broker, 2)
-    broker.harness.lead_again("t", broker.topic_id, leader_epoch=1)
-    empty_handed(broker, 2)
-
-
-def test_a_client_that_disconnects_leaves_its_read(broker: TieredBroker) -> None:
-    """It often fetches again through another connection."""
-    broker.threads.holds = True
-    body = memoryview(bytearray(codec.encode_body(fetch(2), ApiKey.FETCH, 12)))
-    fetching = handle(broker.harness.services, CONTEXT, RequestHeader(ApiKey.FETCH, 12, 7, "client"), body)
-    fetching.send(None).abandon()
-    with pytest.raises(ClientGone):
-        fetching.send(None)
-    assert not broker.harness.clock.getDelayedCalls()
-    pending(broker, 2)
-    assert len(broker.threads.held) == 1
-
-
-def left_read(broker: TieredBroker, offset: int) -> None:
-    """A fetch leaves a read, which then ends. Another read would find nothing."""
-    broker.threads.holds = True
-    pending(broker, offset)
-    broker.harness.clock.advance(0.5)
-    broker.threads.holds = False
-    broker.threads.release()
-    for path in broker.remote_folder.rglob("*.log"):
-        path.unlink()
 
 
 def test_objects_that_are_missing_are_no_end_of_the_log(
@@ -378,14 +311,18 @@ def test_records_that_compaction_removed_are_skipped(tmp_path: Path) -> None:
     """The topic was compacted before it was tiered: a segment may end without its last offsets."""
     broker = TieredBroker(tmp_path)
     for offset in (1, 3, 6):
-        data = batch(value=b"x" * 40, timestamp_ms=T0 + offset)
-        PLACE.pack_into(data, 0, offset, len(data) - LOG_OVERHEAD, 0)
-        broker.log.append_as_follower(bytes(data), now_ms=T0)
+        append_compacted(broker, offset)
         broker.log.extend_to(offset // 3 * 3 + 3, T0)
     broker.fill(1)
     broker.run()
     assert (broker.objects(), broker.log.local_log_start_offset) == ([0, 3, 6], 9)
     assert [offsets(ask(broker, each)) for each in (0, 2, 4, 7)] == [[1], [3], [6], [9]]
+
+
+def append_compacted(broker: TieredBroker, offset: int) -> None:
+    data = batch(value=b"x" * 40, timestamp_ms=T0 + offset)
+    PLACE.pack_into(data, 0, offset, len(data) - LOG_OVERHEAD, 0)
+    broker.log.append_as_follower(bytes(data), now_ms=T0)
 
 
 def open_transaction(broker: TieredBroker) -> None:

@@ -92,6 +92,18 @@ def test_only_so_many_bytes_are_kept() -> None:
     assert not world.cancelled
 
 
+def test_records_above_the_limit_alone_are_kept_until_others_come() -> None:
+    """One batch may be that large, and its consumer must get it."""
+    world = World()
+    large, small = world.leave(1), world.leave(2)
+    large.callback(records(17 << 20))
+    small.callback(records(1))
+    assert [world.reads.claim(key(offset)) for offset in (1, 2)] == [None, small]
+    large = world.leave(1)
+    large.callback(records(17 << 20))
+    assert world.reads.claim(key(1)) is large
+
+
 @pytest.mark.parametrize(("max_bytes", "count"), [(0, 1), (195, 1), (196, 2), (1000, 3)])
 def test_records_are_cut_between_batches(max_bytes: int, count: int) -> None:
     one = bytes(batch(value=b"x" * 30))
