@@ -33,6 +33,7 @@ class MergedDeltaTables(DeltaTables):
     def __init__(self, spark: Any, extraction: Extraction) -> None:
         super().__init__(spark)
         self._types = cdc_options.types(extraction)
+        self._topic = extraction.topics[0]
         self._fold = FoldJob(spark, extraction)
 
     def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
@@ -52,12 +53,28 @@ class MergedDeltaTables(DeltaTables):
             self._merge(frame, manifest, what)
 
     def _make_both(self, target: str) -> None:
-        """Raises ExtractionFailed for a table with other columns."""
+        """Raises ExtractionFailed for a table with other columns, or of another topic."""
         wanted = self._spark.createDataFrame([], statements.table_ddl(self._types)).schema
         if self._is_table(target):
+            self._check_topic(target)
             statements.check_columns(target, _columns(self._read(target).schema), _columns(wanted))
         self._make_table(_deleted(target), statements.DELETED_DDL)
         self._make_table(target, wanted)
+        if self._check_topic(target) is None:
+            self._spark.sql(statements.topic_named(f"delta.`{target}`", self._topic))
+
+    def _check_topic(self, target: str) -> str | None:
+        """The topic in the table's property. Raises ExtractionFailed for another topic."""
+        found = self._topic_of(target)
+        statements.check_topic(target, found, self._topic)
+        return found
+
+    def _topic_of(self, target: str) -> str | None:
+        """Read from Delta's log, because SHOW TBLPROPERTIES hides values in which "token" and the like occur."""
+        log = self._spark._jvm.org.apache.spark.sql.delta.DeltaLog
+        metadata = log.forTableWithSnapshot(self._spark._jsparkSession, target)._2().metadata()
+        settings: dict[str, str] = json.loads(metadata.json())["metaData"].get("configuration", {})
+        return settings.get(statements.TOPIC_PROPERTY)
 
     def _make_table(self, target: str, schema: Any) -> None:
         if self._is_table(target):
@@ -83,6 +100,7 @@ class MergedDeltaTables(DeltaTables):
         writer.option("userMetadata", json.dumps(note_of(manifest, FENCE))).save(target)
 
     def _merge(self, staged: Any, manifest: Manifest, what: str) -> None:
+        self._check_topic(manifest.target)  # again, because two runs may have found no topic at the same time
         rows, deleted = self._read(manifest.target), self._read(_deleted(manifest.target))
         with self._fold.folded(staged, rows, deleted) as folded, self._named(manifest, what):
             if not folded.has_dead or self._merge_deleted(manifest):
