@@ -40,8 +40,12 @@ class MergedDeltaTables(DeltaTables):
         return "--cdc"
 
     def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
-        """Raises ExtractionFailed, before anything is staged."""
+        """Raises ExtractionFailed for a table with other columns, or of another topic, before anything is staged."""
+        if self._is_table(target):
+            self._check_topic(target)
         self._make_both(target)
+        if self._check_topic(target) is None:
+            self._spark.sql(statements.topic_named(f"delta.`{target}`", self._topic))
         return target
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
@@ -53,15 +57,12 @@ class MergedDeltaTables(DeltaTables):
             self._merge(frame, manifest, what)
 
     def _make_both(self, target: str) -> None:
-        """Raises ExtractionFailed for a table with other columns, or of another topic."""
+        """Raises ExtractionFailed for a table with other columns."""
         wanted = self._spark.createDataFrame([], statements.table_ddl(self._types)).schema
         if self._is_table(target):
-            self._check_topic(target)
             statements.check_columns(target, _columns(self._read(target).schema), _columns(wanted))
         self._make_table(_deleted(target), statements.DELETED_DDL)
         self._make_table(target, wanted)
-        if self._check_topic(target) is None:
-            self._spark.sql(statements.topic_named(f"delta.`{target}`", self._topic))
 
     def _check_topic(self, target: str) -> str | None:
         """The topic in the table's property. Raises ExtractionFailed for another topic."""
@@ -86,7 +87,9 @@ class MergedDeltaTables(DeltaTables):
                 raise
 
     def _fence_both(self, manifest: Manifest) -> None:
-        """Fence the plan in both tables. Absent tables are created, unless an earlier run appended without --cdc."""
+        """Fence the plan in both tables. Absent tables are created, unless an earlier run appended without --cdc. They
+        get no topic, because the plan may be of another topic than this run.
+        """
         if not self._is_table(manifest.target):
             self._make_both(manifest.target)
         for target in (_deleted(manifest.target), manifest.target):

@@ -14,7 +14,7 @@ from kafka_zk.spark_jobs.extraction.merge import statements
 from kafka_zk.spark_jobs.extraction.merge.delta_merge import MergedDeltaTables
 from kafka_zk.spark_jobs.extraction.merge.iceberg_merge import MergedIcebergTables
 from kafka_zk.spark_jobs.extraction.planning import Extraction
-from kafka_zk.spark_jobs.extraction.table_lake import RECORDS
+from kafka_zk.spark_jobs.extraction.table_lake import FENCE, RECORDS
 
 TOPIC, OTHER = "shop.public.orders", "shop.archive.orders"
 COLUMNS = [("id", "int"), ("_kafka_zk", "struct<…>")]
@@ -52,11 +52,12 @@ class Prepared:
         self.tables.prepare(self.extraction.target, MagicMock(), ())
 
     def merge(self) -> None:
-        plan = Manifest(
-            State.PLANNED, (), self.extraction.target, "range=…", "staging/range=…-ab12", self.extraction.format, 0,
-            "cd34", 7,
-        )  # fmt: skip
-        self.tables.append(MagicMock(), plan, RECORDS, self.extraction)
+        self.tables.append(MagicMock(), self.plan(self.extraction.target), RECORDS, self.extraction)
+
+    def plan(self, target: str) -> Manifest:
+        return Manifest(
+            State.PLANNED, (), target, "range=…", "staging/range=…-ab12", self.extraction.format, 0, "cd34", 7
+        )
 
 
 @pytest.mark.parametrize("format", TARGETS)
@@ -81,8 +82,19 @@ def test_a_table_of_another_topic_is_refused_unchanged(step: Any, format: str, m
     prepared = Prepared(format, {"kafka-zk.topic": OTHER}, monkeypatch)
     other_columns = MagicMock(side_effect=ExtractionFailed("give the table's columns"))
     monkeypatch.setattr(statements, "check_columns", other_columns)
-    with pytest.raises(ExtractionFailed, match=f"has the rows of topic {OTHER}, .*give topic {TOPIC} another table"):
+    with pytest.raises(ExtractionFailed, match=f"is the table of topic {OTHER}, .*give topic {TOPIC} another table"):
         step(prepared)
+    assert prepared.statements == []
+
+
+def test_a_delta_table_that_is_created_for_a_fence_has_no_topic_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan may be the group's plan of another topic, into another table than this run's."""
+    prepared = Prepared("delta", {}, monkeypatch)
+    created: list[str] = []
+    monkeypatch.setattr(prepared.tables, "_is_table", created.__contains__)
+    monkeypatch.setattr(prepared.tables, "_make_table", lambda target, _: created.append(target))
+    prepared.tables.append(None, prepared.plan("/lake/archive"), FENCE, prepared.extraction)
+    assert created == ["/lake/archive/_kafka_zk_deleted", "/lake/archive"]
     assert prepared.statements == []
 
 
