@@ -4,12 +4,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_zk import BlockingProducer, BlockingReader, TopicPartition
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.interception import Exchange
+from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.testing import MakeTopic
 from tests.fresh_environment import clean_environ
 from tests.peers.python_environments import python_with
@@ -74,6 +78,38 @@ def test_confluent_2329(
     tp = TopicPartition(topic, 0)
     with BlockingReader(bootstrap_servers=kafka_zk_cluster.bootstrap, isolation_level="read_committed") as reader:
         assert (reader.end_offsets([tp])[tp] == 0) == is_left_open
+
+
+@pytest.mark.weekly  # it installs a version of confluent-kafka
+@pytest.mark.parametrize(
+    ("in_flight", "stored"), [("5", [b"a", b"a", b"b", b"c"]), ("1", [b"a", b"b", b"c"])], ids=["five", "one"]
+)
+def test_librdkafka_4953(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, in_flight: str, stored: list[bytes]
+) -> None:
+    """As if the leader lost its partition after it appended the first record, and led again from the third request on.
+    """
+    topic, python = make_topic(), python_with("confluent-kafka==2.16.1")
+    rejection: list[Any] = []
+    requests = count(1)
+
+    def reject_the_second(_: Exchange) -> Any:
+        return rejection[0] if next(requests) == 2 else None
+
+    def append_and_reject(exchange: Exchange) -> None:
+        if not rejection:
+            [answered] = exchange.response.responses
+            answered.partition_responses[0].error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            rejection.append(exchange.response)
+
+    fault = kafka_zk_cluster.faults.intercept(reject_the_second, append_and_reject, api="Produce", topic=topic)
+    with fault, application(python, "librdkafka_4953.py", kafka_zk_cluster.bootstrap, topic, in_flight) as running:
+        assert running.wait(END_TIMEOUT_S) == 0
+    tp = TopicPartition(topic, 0)
+    with BlockingReader(bootstrap_servers=kafka_zk_cluster.bootstrap) as reader:
+        reader.assign({tp: 0})
+        records = [record for batch in reader.batches(until=reader.end_offsets([tp])) for record in batch]
+    assert [record.value for record in records] == stored
 
 
 @pytest.mark.weekly  # it installs FastStream
