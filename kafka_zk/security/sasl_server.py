@@ -246,7 +246,7 @@ class SaslServer:
         return final
 
     def _found(self, first: scram.ClientFirst) -> tuple[Login, ScramCredential]:
-        """The login that the client claims, and the credential that it must prove to have."""
+        """The login that the client claims, and the credential whose possession it must prove."""
         if not first.is_token:
             credential = self._listener.credentials.find(self._mechanism, first.username)
             return Login(first.username, self._mechanism), credential
