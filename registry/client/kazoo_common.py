@@ -356,7 +356,7 @@ class KazooSession:
                 # After SSLSocket.shutdown, kazoo's thread would read plain text.
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
         except OSError:
-            return  # already broken
+            return  # the connection is already broken
 
     def end(self, ended: Callable[[], None]) -> None:
         """Close the session after earlier requests, then call ``ended`` on another thread."""

@@ -190,7 +190,7 @@ class LogManager:
 
     @property
     def has_failed_directory(self) -> bool:
-        """True if a log directory is offline, which may contain missing logs."""
+        """True if a log directory is offline; it may contain the missing logs."""
         return len(self.hosted.live_dirs) < len(self.hosted.dirs)
 
     def get(self, tp: TopicPartition) -> Log | None:
