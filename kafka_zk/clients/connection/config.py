@@ -107,7 +107,7 @@ def with_security(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     if not single and not isinstance(given, Mapping):
         return {key: value for key, value in properties.items() if key != "security" or value is not None}
     others = {key: value for key, value in properties.items() if key not in single}
-    from kafka_zk.security.client_keys import client_security  # not needed by clients without security
+    from kafka_zk.security.client_keys import client_security  # most clients do not need it
 
     try:
         return {**others, "security": client_security(single or given or {})}
