@@ -75,7 +75,7 @@ class SaslReply:
     Attributes:
         failure: why the login failed, for the client; None if it did not.
         is_told: the client gets a response.
-        reason: for the log, maybe in more detail.
+        reason: for the log, possibly in more detail.
     """
 
     challenge: bytes = b""

@@ -128,7 +128,7 @@ def start_set_acl(kazoo: KazooClient, path: str, acl: Acl) -> Any:
 
 
 def allows_everybody(acls: Iterable[Any]) -> bool:
-    """True if one of kazoo's ACLs gives everybody all permissions."""
+    """True if one of kazoo's ACLs gives every client all permissions."""
     return any(acl in OPEN_ACL_UNSAFE for acl in acls)
 
 

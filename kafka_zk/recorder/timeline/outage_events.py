@@ -23,7 +23,7 @@ class OwnerLost(OutageEvent):
     """A session with ephemeral znodes ended.
 
     ``owner``: ``broker 1`` or ``member anna of group board``, "" if its znodes name none. ``expired``: the server ended
-    it, because it received nothing for ``timeout_ms`` (-1: not known); otherwise the client closed it.
+    it, because it heard nothing for ``timeout_ms`` (-1: not known); otherwise the client closed it.
     """
 
     owner: str
