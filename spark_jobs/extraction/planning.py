@@ -125,7 +125,7 @@ class Extraction:
 
     def _check_masks(self) -> None:
         masking.check(self.masks, self.mask_key)
-        refused = {  # options that write unmasked bytes: undecodable ones, or those before the merge
+        refused = {  # options that write unmasked values: undecodable ones, or those before a merge
             "--dead-letter-topic": self.dead_letter_topic is not None,
             "--on-undecodable keep": self.on_undecodable == KEEP,
             "--cdc": self.cdc is not None,

@@ -97,7 +97,7 @@ class CheckedConfig:
 def with_security(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """Replace all security keys by one key ``security``, a ``ClientSecurity``.
 
-    ``security`` may be given instead of the keys, also as a mapping of them (docs/how-to/security.md).
+    Instead of the keys, ``security`` may be given, as an object or as a mapping of the keys (docs/how-to/security.md).
     Raises: ConfigError for unusable values, and if both are given.
     """
     single = {key: value for key, value in properties.items() if key.replace(".", "_") in KEYS_BY_FIELD}
