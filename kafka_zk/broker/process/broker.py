@@ -268,7 +268,7 @@ class Broker:
         """Load SCRAM users. Called before the first listener with SCRAM is added."""
         assert self._live_config is not None  # set at the start
         if self._live_config.credentials is None:
-            self._live_config.credentials = self.parts.credentials  # first, so that no change is missed
+            self._live_config.credentials = self.parts.credentials  # set first: no change is missed
             try:
                 await self._load_credentials(self.parts.credentials, self.services.configs)
             except RegistryError:
