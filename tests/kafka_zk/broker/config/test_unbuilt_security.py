@@ -1,4 +1,4 @@
-"""A server.properties that requires security features which are not built starts no broker."""
+"""A broker refuses to start if its server.properties requires a security feature that is not built."""
 
 import pytest
 
@@ -82,7 +82,9 @@ def test_a_listener_takes_its_own_keys_of_security(key: str) -> None:
      "ssl.protocol"],
 )  # fmt: skip
 def test_a_key_without_effect_under_a_listener_is_named(key: str) -> None:
-    """Kafka reads some of these keys there. Without the warning, users would believe in a limit that does not exist."""
+    """Kafka reads some of these keys under a listener's prefix. Without the warning, users would rely on a limit that
+    does not exist.
+    """
     secured = {"listeners": "SASL_SSL://:9092", "inter.broker.listener.name": "SASL_SSL"}
     name = f"listener.name.sasl_ssl.{key}"
     _, warnings = KafkaConfig.from_properties({**MINIMAL, **secured, name: "1"})

@@ -1,4 +1,6 @@
-"""A broker's log cleaner: which log it cleans, when, and what voids a cleaning. Its helper processes are real here."""
+"""A broker's log cleaner: which log it cleans, when, and what cancels a cleaning. These tests use real helper
+processes.
+"""
 
 import errno
 import os
@@ -172,7 +174,7 @@ def test_a_log_can_be_cleaned_at_once(broker: Broker) -> None:
 
 
 def test_a_topic_made_anew_is_cleaned_though_its_predecessor_could_not_be(broker: Broker) -> None:
-    """The list of uncleanable logs need not have been read in between."""
+    """The list of uncleanable logs may not have been read in the meantime."""
     broker.cleaner.manager.mark_uncleanable(broker.log("t"), "it is damaged")
     broker.logs.delete(TopicPartition("t", 0))
     log = broker.log("t")
@@ -330,7 +332,7 @@ def test_deaths_are_forgotten_with_the_log(broker: Broker) -> None:
 
 
 class Short(files.FileSystem):
-    """A machine that lacks a resource for some time when a partition's directory is synced."""
+    """A machine that temporarily lacks a resource when a partition's directory is synced."""
 
     def __init__(self, times: int, number: int) -> None:
         self._left = times
@@ -451,7 +453,7 @@ def test_a_change_of_the_settings_holds_at_once(broker: Broker) -> None:
 
 
 def test_no_other_broker_opens_the_folder_while_a_helper_lives(broker: Broker, tmp_path: Path) -> None:
-    """Ours waits for the helper's end; Kafka's locks the whole file and fails."""
+    """A kafka-zk broker waits for the helper to end. A Kafka broker locks the whole file and fails."""
     helper = Helper(0, 0, broker.logs.directory_locks)
     broker.logs.shutdown()
     descriptor = os.open(tmp_path / "one" / ".lock", os.O_RDWR)

@@ -85,7 +85,7 @@ def test_a_token_of_one_broker_lets_its_owner_in_at_the_other() -> None:
 
 
 def test_a_token_that_is_deleted_while_a_broker_starts_lets_nobody_in() -> None:
-    """This holds even if a broker with a fast clock has deleted the announcement by then."""
+    """The token stays deleted even if a broker with a fast clock has removed the announcement by then."""
     cluster = Cluster()
     cluster.world.scheduler.run(cluster.one.start())
     token = cluster.world.scheduler.run(cluster.one.create(ALICE, ALICE, [], -1))

@@ -75,7 +75,7 @@ def test_observers_hear_of_the_first_and_of_how_many_repeated_it() -> None:
 
 
 def test_observers_hear_of_few_names_of_a_million(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only those few denials are explained."""
+    """The authorizer explains only the denials that observers receive."""
     monkeypatch.setattr(denials, "MOST_TOLD", 10)
     clock, told, explained = Clock(), list[Event](), list[str]()
 

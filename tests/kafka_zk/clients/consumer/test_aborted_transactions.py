@@ -1,4 +1,6 @@
-"""read_committed: markers and records of aborted transactions are never returned, and positions move over them."""
+"""read_committed: the consumer never returns markers and records of aborted transactions, and its position moves past
+them.
+"""
 
 import random
 import struct

@@ -104,7 +104,7 @@ def test_a_rebalance_goes_on_until_users_have_given_their_partitions_up(
 
 
 def test_commits_under_way_are_settled_before_the_consumer_leaves(clock: Clock, brokers: BrokersOfOneMember) -> None:
-    """They belong to a rebalance that began just before the end."""
+    """The commits belong to a rebalance that began just before the consumer was closed."""
     consumer = joined(clock, brokers, max_poll_records=10)
     consume(clock, consumer)
     for stream in consumer.streams:

@@ -88,7 +88,7 @@ def test_a_broker_is_described_with_every_key(harness: Make) -> None:
 
 
 def test_the_keys_of_a_bucket_are_not_described(harness: Make) -> None:
-    """Nor are any other keys of a storage plugin: the response has their names only."""
+    """The same holds for all other keys of a storage plugin: the response has only their names."""
     secret = "rsm.config.storage.aws.secret.access.key"
     broker = harness(rsm_config_storage_aws_secret_access_key="hush-hush")
     for names in ((), (secret,)):
@@ -240,7 +240,7 @@ def test_what_a_topic_cannot_have_is_refused_in_kafkas_words(
 def test_what_a_broker_cannot_change_is_refused_in_kafkas_words(
     harness: Make, name: str, operation: tuple[str, int, str], code: int, text: str
 ) -> None:
-    """The change is refused for this broker; the default of all brokers is not written either."""
+    """The broker refuses the change, whether it is for this broker or for the default of all brokers."""
     broker = harness()
     assert change(broker, BROKER, name, operation) == (code, text)
     assert broker.configs.brokers == {}
@@ -285,7 +285,7 @@ def test_broker_changes_are_kept_under_the_brokers_id_or_default(harness: Make) 
 
 
 def test_a_dry_run_writes_nothing(harness: Make) -> None:
-    """validate_only."""
+    """With validate_only, the request has no effect."""
     broker = harness()
     broker.lead("t")
     assert change(broker, TOPIC, "t", ("retention.ms", SET, "5"), validate_only=True) == (0, None)

@@ -55,7 +55,7 @@ def test_who_does_not_wait_is_told_that_it_timed_out(harness: Make) -> None:
 
 
 def test_validate_only_writes_nothing(harness: Make) -> None:
-    """A dry run succeeds without a wait."""
+    """A dry run succeeds immediately."""
     broker = with_topic(harness)
     assert result(broker, grow("t", validate_only=True, timeout_ms=1000)).error_code == 0
     assert len(broker.topics.assigned["t"].partitions) == 1
@@ -112,7 +112,9 @@ def test_only_the_controller_adds(harness: Make) -> None:
 
 
 def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None:
-    """The bound is that of one topic; existing partitions do not count."""
+    """All topics of a request together may have as many new partitions as one topic; existing partitions do not
+    count.
+    """
     broker = harness()
     for name in ("a", "b", "c"):
         broker.lead(name)

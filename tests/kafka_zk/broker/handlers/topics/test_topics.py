@@ -45,7 +45,9 @@ def result(harness: Harness, request: Any, version: int = 7) -> Any:
 
 
 def test_a_topic_is_written_with_its_assignment_and_config(harness: Make) -> None:
-    """A response that does not wait has the topic id and REQUEST_TIMED_OUT, as in Kafka."""
+    """The request does not wait for the controller, so the response has the topic id and REQUEST_TIMED_OUT, as in
+    Kafka.
+    """
     broker = harness()
     broker.lead("other")
     answer = result(broker, create("t", partitions=3, configs={"retention.ms": "5"}))
@@ -341,7 +343,9 @@ def test_a_name_and_an_id_together_delete_nothing(harness: Make) -> None:
 
 
 def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None:
-    """The bound is that of one topic: the topics that fit are planned, the others get INVALID_PARTITIONS."""
+    """All topics of a request share the limit of one topic: topics that fit are planned, the others get
+    INVALID_PARTITIONS.
+    """
     broker = harness()
     broker.lead("other")
     request = create("a", "b", "c", partitions=20_000, validate_only=True)
