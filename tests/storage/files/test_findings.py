@@ -72,7 +72,8 @@ def restarts_silently(broker: Broker, **config: Any) -> Broker:
 @pytest.mark.parametrize("start", [11, 500])
 def test_a_log_start_beyond_the_end_moves_the_segments_aside(tmp_path: Path, clean: bool, start: int) -> None:
     """The log begins at its log start offset, as in Kafka, so that no offset is assigned twice. But no data are deleted
-    because of a number."""
+    on the strength of a number alone.
+    """
     broker = Broker(tmp_path)
     broker.fill()
     values = read_values(broker.log)
@@ -119,7 +120,7 @@ def test_a_second_log_that_is_moved_aside_has_another_folder(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"0\n2\nevents 0 5\n", b"1\n1\nevents 0 5\n", None])
 def test_a_lost_log_start_is_told_with_what_it_means(tmp_path: Path, content: bytes | None) -> None:
-    """This also holds if the file is missing. The log reports that deleted records may be back."""
+    """The log reports that deleted records may be back, also if the file is missing."""
     broker = Broker(tmp_path, segment_bytes=1000)
     broker.fill()
     broker.log.increment_log_start_offset(5)
@@ -165,7 +166,7 @@ def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path: Path, name:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_recovery_point_that_no_segment_can_hold_is_not_believed(tmp_path: Path, clean: bool) -> None:
-    """Otherwise, with a torn batch at the end, the log would continue at that offset."""
+    """If the start used it, the log would continue at that offset after a torn batch at its end."""
     broker = Broker(tmp_path)
     broker.fill()
     active = broker.log.segments.active.path
@@ -383,7 +384,7 @@ def test_damage_to_what_was_durable_is_told_when_the_log_goes_on_behind_it(tmp_p
     ],
 )  # fmt: skip
 def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path: Path, name: str) -> None:
-    """Otherwise, the first write would take the log directory offline."""
+    """If the directory stayed, the first write would take the log directory offline."""
     broker = Broker(tmp_path)
     broker.fill()
     broker.manager.upkeep.checkpoint_high_watermarks()

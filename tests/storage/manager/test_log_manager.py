@@ -266,7 +266,7 @@ def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path: Path) ->
 
 @pytest.mark.parametrize("count", [0, 10])
 def test_checkpoints_of_a_deleted_log_do_not_count_for_the_next_one_of_its_name(tmp_path: Path, count: int) -> None:
-    """This holds even if the broker is killed before it rewrites them."""
+    """The checkpoints do not count even if the broker is killed before it rewrites them."""
     tp = TPS[0]
     logs = manager(tmp_path)
     logs.start({})
@@ -363,8 +363,9 @@ def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(t
 
 
 def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
-    """Three text files. Start offsets are written only if they differ from the first segment's base offset. One row of
-    the recovery points belongs to no partition, and Kafka ignores it."""
+    """There are three text files. Start offsets are written only if they differ from the first segment's base offset.
+    One row of the recovery points belongs to no partition, and Kafka ignores it.
+    """
     logs = manager(tmp_path)
     logs.start({})
     for tp in TPS:
@@ -416,7 +417,7 @@ def test_cleanup_applies_retention_and_producers_expire_apart_from_it(tmp_path: 
 
 
 def test_idle_logs_hold_no_descriptor(tmp_path: Path) -> None:
-    """This holds after creation and after a start."""
+    """An idle log holds no descriptor after its creation and after a start."""
     logs = manager(tmp_path)
     logs.start({})
     for number in range(50):

@@ -44,7 +44,7 @@ def lead(logs: LogManager, count: int) -> None:
 
 
 def cost_per_log(calls: Counter[str], work: Callable[[int], None]) -> dict[str, float]:
-    """Calls per log of ``work(count)``, without calls that occur only once."""
+    """Calls per log made by ``work(count)``, without calls that occur only once."""
     found = []
     for count in (10, 30):
         calls.clear()

@@ -1,5 +1,6 @@
-"""Recoveries in helper processes: the result is that of a recovery in this process, even if the helper dies, and the
-owner never blocks."""
+"""Recoveries in helper processes give the same result as in this process, even if the helper dies, and never block the
+owner.
+"""
 
 import os
 import signal

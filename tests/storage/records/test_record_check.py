@@ -120,8 +120,9 @@ MALFORMED = {
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
 @pytest.mark.parametrize("codec", list(Compression))
 def test_malformed_records_are_refused(codec: Compression, body: bytes) -> None:
-    """As in Kafka 3.9.1 (tests/peers/logs/test_produced_batches.py); the last record of a batch is checked like the
-    first."""
+    """Kafka 3.9.1 refuses the same records (tests/peers/logs/test_produced_batches.py). The last record of a batch is
+    checked like the first.
+    """
     for before in (0, 70):
         sound = b"".join(encode_record(0, index, b"k", b"v" * 100) for index in range(before))
         with pytest.raises(InvalidRecord):

@@ -83,7 +83,7 @@ def test_countless_empty_parts_are_refused(codec: Compression) -> None:
 
 
 def test_a_block_of_snappy_cannot_claim_what_it_cannot_hold() -> None:
-    """Otherwise, memory of the claimed size would be allocated."""
+    """If the claim were believed, memory of the claimed size would be allocated."""
     with pytest.raises(CorruptRecord, match="cannot hold"):
         list(decompress_chunks(Compression.snappy, b"\x80\x80\x80\x20" + bytes(20)))
 

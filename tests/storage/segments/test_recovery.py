@@ -144,7 +144,7 @@ def test_a_damaged_last_batch_below_the_recovery_point_is_left_and_its_offsets_n
 
 
 def test_recovery_resumes_at_the_index_and_gives_the_same_as_from_the_start(tmp_path: Path) -> None:
-    """Tested with the index of a flush, without an index, and with one that does not match the log."""
+    """The test runs with the index of a flush, without an index, and with one that does not match the log."""
     log = new_log(tmp_path, index_interval_bytes=300)
     for number in range(60):
         append(log, batch(2, timestamp_ms=T0 + number, value=b"x" * 100))
@@ -383,7 +383,9 @@ def test_an_explained_hole_before_the_first_segment_takes_nothing(
 
 
 def test_an_impossible_recovery_point_does_not_empty_the_log(tmp_path: Path) -> None:
-    """It does not tell which records are durable, but retention wrote it before it deleted the first segment."""
+    """The recovery point does not tell which records are durable, but retention wrote it before it deleted the first
+    segment.
+    """
     log, _ = filled(tmp_path, 12, segment_bytes=300)
     os.unlink(log.segments[0].path)
     begin = log.segments[1].base_offset
