@@ -22,7 +22,7 @@ def static(name: str) -> ConsumerRegistration:
 
 
 def view(*names: str, strategy: str = "sticky", registration: Any = lambda name: DYNAMIC, **fields: Any) -> GroupView:
-    """The first name is this member, which is the oldest."""
+    """The view of the member that is named first, which is the oldest."""
     members = {name: Member(registration(name), age) for age, name in enumerate(names)}
     made = GroupView(names[0], registration(names[0]), True, members, STRATEGIES[strategy])
     made.partitions, made.assignment_version = {"t": (0, 1, 2, 3)}, ABSENT

@@ -327,8 +327,9 @@ def test_a_flip_within_an_index_leads_nobody_astray(tmp_path: Path) -> None:
 
 
 def test_a_segment_that_a_crash_left_open_and_a_later_one_closed_has_its_newest_timestamp(tmp_path: Path) -> None:
-    """Two crashes in a row: after the first, the segment is rolled but not flushed; before the second, it becomes
-    durable."""
+    """There are two crashes in a row. After the first, the segment is rolled but not flushed; it becomes durable before
+    the second.
+    """
     broker = Broker(tmp_path, segment_bytes=1000, index_interval_bytes=300)
     broker.fill(12)
     assert len(broker.log.segments) == 2
