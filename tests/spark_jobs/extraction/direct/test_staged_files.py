@@ -1,4 +1,4 @@
-"""The files of a staging folder that a table gets."""
+"""Which files of a staging folder a table gets."""
 
 from pathlib import Path
 
