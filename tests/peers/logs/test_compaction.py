@@ -94,14 +94,16 @@ def _records(left: Sequence[SeenBatch]) -> list[Record]:
 
 
 def _values(records: Sequence[Record]) -> list[Record]:
-    """The records without tombstones: those of an interrupted cleaning have their time, and the next one may remove
-    them.
+    """The records without tombstones: tombstones of an interrupted cleaning have its time, and the next cleaning may
+    remove them.
     """
     return [record for record in records if record.value is not None]
 
 
 def _interrupted(folder: Folder, *, swapping: bool) -> None:
-    """Stop a cleaning by ours after its first segment: as ``.cleaned`` files, or as ``.swap`` files that count."""
+    """Stop a cleaning by ours after its first segment, which leaves ``.cleaned`` files, or ``.swap`` files that
+    count.
+    """
     now_ms = int(time.time() * 1000)
     log = open_log(folder, now_ms)
     cleaning = Cleaning(examine(log, now_ms), CLEANER, now_ms)

@@ -74,7 +74,7 @@ class _Broker:
 
 
 class _Pair:
-    """A ZooKeeper and the brokers 1, the controller, and 2, with the topic ``orders``.
+    """A ZooKeeper, broker 1, which is the controller, and broker 2, with the topic ``orders``.
 
     Args:
         overrides: of both brokers.
@@ -102,7 +102,7 @@ class _Pair:
             broker.start()
             broker.wait_ready(count)
         topic = NewTopic("orders", partition_count, replica_assignment=[[1, 2], [2, 1], [1, 2]][:partition_count])
-        admin = self.admin()  # it must outlive its futures
+        admin = self.admin()  # the producer must outlive its futures
         admin.create_topics([topic])["orders"].result(_TIMEOUT_S)
         time.sleep(_PAUSE_S)
 
@@ -285,7 +285,7 @@ def zookeeper_emptied(folder: Path, to: Path) -> None:
     with contextlib.ExitStack() as cleanup:
         pair = _Pair(folder, cleanup, 1, chroot="")
         pair.empty_zookeeper()
-        time.sleep(_STALL_S)  # it refuses unknown sessions forever
+        time.sleep(_STALL_S)  # ZooKeeper refuses unknown sessions forever
         pair.two.kill()
         pair.two.start()
         process = pair.two.process
