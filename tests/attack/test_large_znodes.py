@@ -71,7 +71,7 @@ def test_a_topic_of_900_kb(siege: Siege, znodes: KazooClient) -> None:
         wait_for(lambda: znodes.exists("/controller"), "there is a controller again", 20.0)
         victim.create_topic("after-the-election", timeout_s=30.0)
         complaints = victim.logged("hostile", position)
-        assert 1 <= len(complaints) <= 2, "\n".join(complaints[:5])  # each controller logs one at most
+        assert 1 <= len(complaints) <= 2, "\n".join(complaints[:5])  # each controller logs at most one line
 
     siege("C a topic znode of 900 KB", attack, deadline_s=60)
 

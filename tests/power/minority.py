@@ -111,7 +111,8 @@ class Minority:
         return violations
 
     def _explained(self, judge: str, error: Exception) -> Violation:
-        """A violation with evidence. It is the last one of a run, because our brokers end when they write their stacks.
+        """A violation with evidence. It is the last one of a run, because our brokers end after writing their
+        stacks.
         """
         return Violation(judge, "-", f"{error}\n{evidence.of(self._brokers, self._zookeeper)}")
 

@@ -97,7 +97,7 @@ class JournaledDisk(Disk):
         self._is_booting = False
 
     def _step(self) -> bool:
-        """True if the process dies during the next change."""
+        """Returns True if the process dies during the next change."""
         if self._is_dead:
             raise Killed
         self.steps += not self._is_booting
