@@ -23,7 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_every_page_is_in_the_site(site: Path) -> None:
-    left_out = {DOCS / "decisions" / "README.md", *DOCS.glob("changes/*.md")}  # the first is in decisions/index
+    left_out = {DOCS / "decisions" / "README.md", *DOCS.glob("changes/*.md")}  # the first page is in decisions/index
     pages = {str(page.relative_to(DOCS).with_suffix("")) for page in {*DOCS.rglob("*.md")} - left_out}
     assert pages == {page for page in pages if (site / f"{page}.html").exists()}
 

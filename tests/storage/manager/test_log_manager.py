@@ -364,8 +364,7 @@ def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(t
 
 def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
     """There are three text files. Start offsets are written only if they differ from the first segment's base offset.
-    One row of the recovery points belongs to no partition, and Kafka ignores it.
-    """
+    One row of the recovery points belongs to no partition, and Kafka ignores it."""
     logs = manager(tmp_path)
     logs.start({})
     for tp in TPS:
