@@ -52,7 +52,7 @@ def trees() -> Trees:
 
 
 def test_no_module_and_no_function_is_too_long(trees: Trees) -> None:
-    """These are limits, not targets: a module has one concept."""
+    """The numbers are limits, not targets: a module has one concept."""
     paths = modules(*PACKAGES, "docker", "tests")
     assert not [name_of(path) for path in paths if len(path.read_text().splitlines()) > MODULE_LINES]
     assert not [

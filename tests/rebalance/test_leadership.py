@@ -142,7 +142,7 @@ def test_who_is_away_gets_no_new_topic_but_counts_when_partitions_are_shared() -
 
 
 def test_a_static_member_that_is_away_keeps_the_share_of_its_capacity() -> None:
-    """Its registration is gone, so the assignment has its capacity."""
+    """The member's registration is gone, so its capacity is taken from the assignment."""
 
     def member(name: str) -> ConsumerRegistration:
         return replace(static(name), strategies=("weighted",), capacity=3 if name == "b" else 1)

@@ -88,7 +88,7 @@ def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_pa
 def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(
     tmp_path: Path, faults: FaultyFiles
 ) -> None:
-    """Its records must not appear in the next topic of that name."""
+    """The partition's records must not appear in the next topic of that name."""
     disks = Disks(tmp_path)
     log = disks.log_in(disks.bad)
     faults.fail("rename", disks.bad)

@@ -80,7 +80,7 @@ def shipped() -> set[str]:
 
 
 def test_every_file_of_the_packages_is_in_sdist_and_wheel(tmp_path: Path) -> None:
-    """These are code, the page, the scenarios, the field tables of messages, and log4j2's configuration."""
+    """The files are code, the page, the scenarios, the field tables of messages, and log4j2's configuration."""
     wheel = build_wheel(tmp_path)
     [sdist] = tmp_path.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:

@@ -182,7 +182,7 @@ def test_dump_log_segments_reads_what_ours_left(judged: list[Judged]) -> None:
 
 
 def test_kafka_starts_on_what_ours_cleaned(judged: list[Judged], peer_zookeeper: str, tmp_path: Path) -> None:
-    """This includes folders in which our interrupted cleaner left ``.cleaned`` or ``.swap`` files."""
+    """In some folders, our interrupted cleaner left ``.cleaned`` or ``.swap`` files."""
     log_dir = log_dir_of(tmp_path)
     log_dir.mkdir(parents=True)
     cleaned, others = judged[: len(judged) // 2], judged[len(judged) // 2 :]

@@ -234,7 +234,7 @@ def test_deleted_records_stay_deleted(holdings: list[Holding], number: int) -> N
 
 @_TAKEN_OVER
 def test_a_partition_without_records_is_taken_over(holdings: list[Holding], number: int) -> None:
-    """Ours leaves a folder without segments; after a clean stop the topic's id is in it."""
+    """Our broker leaves a folder without segments; after a clean stop, the topic's id is in it."""
     _, after = _handover(holdings, number)
     assert after.unwritten == (0, 0)
 

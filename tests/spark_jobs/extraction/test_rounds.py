@@ -190,7 +190,7 @@ class Asked:
 def test_when_there_is_nothing_to_do(
     monkeypatch: pytest.MonkeyPatch, begins: int, offset: int | None, is_idle: bool, asked: list[int]
 ) -> None:
-    """This includes a group without offsets in an empty topic."""
+    """One of the cases is a group without offsets in an empty topic."""
     connections: Any = Asked(monkeypatch, begins, offset)
     extraction = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake")
     assert (module.idle_report(extraction, connections) is not None) == is_idle

@@ -92,7 +92,7 @@ def test_a_largest_timestamp_below_the_first_is_corrected() -> None:
 
 @pytest.mark.parametrize("compression", Compression.__members__)
 def test_what_is_kept_is_as_it_was(compression: str) -> None:
-    """These are offsets, timestamps, headers, both ends of the batch, the producer, the epoch, and the codec."""
+    """Unchanged are offsets, timestamps, headers, both ends of the batch, the producer, the epoch, and the codec."""
     batch = made(*ABC, compression=compression, transactional=False)
     found = filter_batch(batch, retention({b"a": 200, b"b": 101, b"c": 200}))
     assert left(found) == [Record(101, T0 + 1000, b"b", b"2", (("h", b"x"),))]

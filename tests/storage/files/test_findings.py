@@ -150,7 +150,7 @@ def test_a_first_start_and_one_after_a_kill_tell_nothing(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, "replication-offset-checkpoint"])
 def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path: Path, name: str) -> None:
-    """Their loss makes a recovery longer, or resets high watermarks."""
+    """The loss of such a checkpoint makes a recovery longer, or resets high watermarks."""
     broker = Broker(tmp_path)
     broker.fill()
     broker.manager.upkeep.checkpoint()
@@ -259,7 +259,7 @@ def damage_index(path: Path, kind: str) -> None:
                          ("timeindex", "cut")],
 )  # fmt: skip
 def test_a_damaged_index_is_made_anew(tmp_path: Path, clean: bool, suffix: str, kind: str) -> None:
-    """This includes closed segments: no record becomes unreadable, and none expires early."""
+    """Indexes of closed segments are rebuilt, too: no record becomes unreadable, and none expires early."""
     config = {"segment_bytes": 1000, "retention_ms": 100_000}
     broker = Broker(tmp_path, **config)
     broker.fill(12)
@@ -415,7 +415,9 @@ def test_what_is_kept_has_a_name_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_directory_whose_partition_nobody_could_have_made_is_left_alone(tmp_path: Path) -> None:
-    """Its partition number is too large for a checkpoint, and would make the whole checkpoint unreadable."""
+    """The directory's partition number is too large for a checkpoint, and would make the whole checkpoint
+    unreadable.
+    """
     (tmp_path / "events-99999999999").mkdir()
     (tmp_path / "events-007").mkdir()
     broker = Broker(tmp_path)

@@ -151,5 +151,5 @@ def test_a_failed_send_leaves_no_view_of_a_bytesio_behind(helper: Helper) -> Non
 
 
 def test_a_helper_imports_the_code_of_its_parent() -> None:
-    """It does not import another checkout that is installed."""
+    """The helper does not import another checkout that is installed."""
     assert Path(helper_process._IMPORT_ROOT) == Path(kafka_zk.__file__).parents[1]

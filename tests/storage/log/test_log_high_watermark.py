@@ -36,7 +36,7 @@ def test_a_log_on_its_own_commits_what_it_appends(tmp_path: Path) -> None:
 
 
 def test_a_follower_is_told_its_high_watermark(tmp_path: Path) -> None:
-    """Its own appends do not move the high watermark. The leader's value is limited to the log end offset."""
+    """A follower's own appends do not move its high watermark. The leader's value is limited to the log end offset."""
     leader, follower = new_log(tmp_path / "leader"), new_log(tmp_path / "follower")
     follower.update_high_watermark(0)
     for _ in range(4):
@@ -108,7 +108,7 @@ def test_high_watermarks_that_have_not_moved_are_not_written_again(tmp_path: Pat
 
 
 def test_read_committed_stops_at_an_open_transaction(tmp_path: Path) -> None:
-    """It also stops at a transaction whose marker is not committed yet."""
+    """The reader also stops at a transaction whose marker is not committed yet."""
     log = new_log(tmp_path)
     append(log, batch(2))
     append(log, transactional(2))

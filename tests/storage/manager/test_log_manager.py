@@ -208,7 +208,7 @@ def test_partitions_spread_over_the_directories(tmp_path: Path) -> None:
 
 
 def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
-    """It is not known which of the two is valid."""
+    """The log manager cannot know which of the two is valid."""
     for name in ("1", "2"):
         (tmp_path / name / "t-0").mkdir(parents=True)
     with pytest.raises(InconsistentLogDir):
@@ -290,7 +290,7 @@ def test_checkpoints_of_a_deleted_log_do_not_count_for_the_next_one_of_its_name(
 
 
 def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path: Path) -> None:
-    """Its index entries are not written to the removed directory."""
+    """The deleted log's index entries are not written to the removed directory."""
     clock = Clock()
     logs = manager(tmp_path, clock=clock, max_open_files=1, default_config=LogConfig(index_interval_bytes=0))
     logs.start({})

@@ -200,7 +200,7 @@ def test_restarts(tmp_path: Path, calls: Counter[str], is_clean: bool) -> None:
 
 
 def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
-    """This also holds after deletions and a restart."""
+    """The rule also applies after deletions and a restart."""
     logs = manager(*(tmp_path / name for name in "abc"))
     logs.start({})
     lead(logs, 9)

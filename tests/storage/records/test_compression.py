@@ -94,7 +94,7 @@ def test_lz4_frames_in_a_row_are_read_one_by_one(store_size: bool) -> None:
 
 
 def test_several_members_are_read_as_one() -> None:
-    """This covers consecutive gzip members and zstd frames."""
+    """The members are consecutive gzip members or zstd frames."""
     assert decompress(Compression.gzip, gzip.compress(b"a") + gzip.compress(b"b")) == b"ab"
     frames = compress(Compression.zstd, b"a" * 100_000) + compress(Compression.zstd, b"b")
     assert decompress(Compression.zstd, frames) == b"a" * 100_000 + b"b"

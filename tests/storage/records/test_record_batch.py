@@ -52,7 +52,7 @@ def test_records_come_back_as_they_went_in(records: Records, compression: str, b
 def test_keys_and_values_alone_are_those_of_the_records(
     records: Records, compression: str, data: st.DataObject
 ) -> None:
-    """This also holds for damaged batches: the same ones are refused, after the same number of records."""
+    """Damaged batches are refused by both, after the same number of records."""
     builder = RecordBatchBuilder(compression)
     for timestamp_ms, key, value, headers in records:
         builder.append(timestamp_ms, key, value, headers)

@@ -70,7 +70,7 @@ def batch_with(body: bytes, count: int, codec: Compression = Compression.none, b
 
 @given(RECORDS, st.sampled_from(list(Compression)), st.integers(0, 1 << 42))
 def test_readable_records_pass(records: Records, codec: Compression, base_ms: int) -> None:
-    """This holds for any timestamps relative to the first."""
+    """The records may have any timestamps relative to the first."""
     batch = batch_with(encoded(records, base_ms), len(records), codec, base_ms)
     assert check(batch) == (max(record[0] for record in records), True)
 

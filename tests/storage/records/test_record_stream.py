@@ -38,7 +38,7 @@ def found(
 
 @given(RECORDS, st.sampled_from(list(Compression)), st.integers(1, 400))
 def test_a_stream_gives_what_decode_records_gives(records: Records, codec: Compression, chunk_bytes: int) -> None:
-    """This holds for chunks of any size."""
+    """The records are the same for chunks of any size."""
     builder = RecordBatchBuilder(codec)
     for record in records:
         builder.append(*record)

@@ -90,7 +90,7 @@ def test_a_large_segment_is_uploaded_in_parts(tmp_path: Path, s3: S3) -> None:
 
 
 def test_a_missing_bucket_is_no_missing_object(s3: S3) -> None:
-    """Nor does a deletion in it succeed."""
+    """A deletion in a missing bucket fails, too."""
     store = bucket_at(s3.endpoint, "elsewhere")
     calls: list[Callable[[], object]] = [
         lambda: store.get("x", 1), lambda: store.get_range("x", 0, 1), lambda: store.put("x", iter((b"1",))),

@@ -58,7 +58,7 @@ def test_clean_tier_has_no_findings() -> None:
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".snapshot"])
 def test_missing_object_is_found(suffix: str) -> None:
-    """This is a dangling copy: the metadata say that the copy was finished."""
+    """The copy is dangling: the metadata say that it was finished."""
     facts = clean()
     objects = {name: size for name, size in facts.objects.items() if name != key(SEGMENTS[1], suffix)}
     found = only(replace(facts, objects=objects))
@@ -97,7 +97,7 @@ def test_foreign_objects_are_orphans_of_no_topic() -> None:
 
 
 def test_objects_of_a_deleted_segment_are_orphans() -> None:
-    """Its metadata say DELETE_SEGMENT_FINISHED, so no broker will ever delete them."""
+    """The segment's metadata say DELETE_SEGMENT_FINISHED, so no broker will ever delete the objects."""
     facts = clean()
     for state in (DELETING, DELETED):
         facts.metadata.apply(update(SEGMENTS[0], state))

@@ -58,7 +58,7 @@ def test_defaults_and_keys_of_unused_listeners_only_warn(key: str) -> None:
 
 @pytest.mark.parametrize("key", ["ssl.keystore.location", "ssl.client.auth", "sasl.enabled.mechanisms"])
 def test_keys_of_listeners_with_security_are_used(key: str) -> None:
-    """These keys are neither refused nor named in a warning."""
+    """The broker neither refuses these keys nor names them in a warning."""
     secured = {"listeners": "SASL_SSL://:9092", "inter.broker.listener.name": "SASL_SSL"}
     values = {"ssl.keystore.location": "/k.pem", "ssl.client.auth": "none", "sasl.enabled.mechanisms": "PLAIN"}
     config, warnings = KafkaConfig.from_properties({**MINIMAL, **secured, key: values[key]})

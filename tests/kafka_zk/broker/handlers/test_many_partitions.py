@@ -98,7 +98,7 @@ def test_changes_of_partitions_wait_for_each_other(slow: Harness) -> None:
 
 
 def test_a_configuration_that_changes_meanwhile_reaches_all(slow: Harness) -> None:
-    """This includes logs that are created with the old configuration after the announcement."""
+    """The change even reaches logs that are created with the old configuration after the announcement."""
     lead_all(slow)
     slow.configs.topics["t"] = {"retention.bytes": "99"}
     changed = ensureDeferred(live_config(slow, ConnectionQuotas()).changed("topics", "t"))

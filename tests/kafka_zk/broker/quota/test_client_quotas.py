@@ -116,7 +116,7 @@ def test_usage_says_who_uses_how_much_of_what() -> None:
 
 
 def test_another_client_id_does_not_end_the_pacing_of_its_user() -> None:
-    """Nor does a change of another user's quota."""
+    """A change of another user's quota does not end it, either."""
     found = quotas()
     found.set("users", "u", {RATE: "1000"})
     bucket = found.of("User:u", "a", 0).produce

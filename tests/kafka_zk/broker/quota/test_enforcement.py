@@ -218,7 +218,7 @@ def test_followers_have_no_quota(broker: Harness) -> None:
 
 
 def test_a_follower_without_its_session_is_not_muted(broker: Harness) -> None:
-    """This happens after a restart of the leader, when replicas are already lagging."""
+    """A follower loses its session when the leader restarts, at a time when replicas are already lagging."""
     limit(broker, "users", "ANONYMOUS", request_percentage="0")
     client = Client(broker)
     answer = client.fetch(session=(12345, 7), replica_id=1)

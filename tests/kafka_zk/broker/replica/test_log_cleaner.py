@@ -163,7 +163,7 @@ def test_the_dirtiest_comes_first(broker: Broker) -> None:
 
 
 def test_a_log_can_be_cleaned_at_once(broker: Broker) -> None:
-    """This holds however little of it is dirty, but not for a log whose topic is not compacted."""
+    """The log is cleaned however little of it is dirty, unless its topic is not compacted."""
     log = broker.log("t", 4, min_cleanable_dirty_ratio=1.0)
     other = broker.log("u")
     other.update_config(LogConfig())
@@ -185,7 +185,7 @@ def test_a_topic_made_anew_is_cleaned_though_its_predecessor_could_not_be(broker
 
 
 def test_a_log_that_is_to_be_cleaned_at_once_is_so_when_it_is_durable(broker: Broker) -> None:
-    """This includes the part that was not durable, or not committed, when the first part was cleaned."""
+    """Cleaning continues with the part that was not durable, or not committed, when the first part was cleaned."""
     log = broker.log("t", 4, min_cleanable_dirty_ratio=1.0)
     durable, log.recovery_point = log.recovery_point, 0
     log.update_high_watermark(4)

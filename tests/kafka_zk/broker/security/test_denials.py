@@ -121,7 +121,7 @@ def test_a_name_cannot_forge_a_line(lines: list[tuple[str, str]]) -> None:
 
 
 def test_a_broker_that_may_not_act_is_told_of(lines: list[tuple[str, str]]) -> None:
-    """It is logged once, because then the cluster does not work, and its administrator reads the log."""
+    """The denial is logged once, because the cluster does not work then, and its administrator reads the log."""
     denied = Denials(Clock())
     for _ in range(3):
         denied.add(BOB, Operation.CLUSTER_ACTION, CLUSTER)

@@ -227,7 +227,7 @@ def test_a_transaction_that_is_asked_for_as_soon_as_it_is_loaded_is_aborted_in_t
 
 
 def test_ids_that_are_long_expire_likewise(broker: Harness) -> None:
-    """Their tombstones exceed one batch."""
+    """The tombstones of long ids exceed one batch."""
     for number in range(50):
         init(broker, f"{number}{'x' * 30_000}")
     at(broker, NOW_MS + TransactionConfig().id_expiration_ms)

@@ -148,7 +148,9 @@ LOCAL = LocalTieredStorageLayout()
 
 
 def test_segment_that_appears_in_the_bucket_first_is_no_orphan(looks: Any, tmp_path: Path) -> None:
-    """Its copy began after the metadata were read, and before the objects were listed. The next look examines it."""
+    """The segment's copy began after the metadata were read, and before the objects were listed. The next look examines
+    it.
+    """
     cluster = Cluster(finished(FIRST), finished(SECOND))
     first, second = looks(cluster, Store(tmp_path, LOCAL, FIRST, SECOND), LOCAL, count=2)
     assert list(first.begun_since) == [SECOND]
@@ -214,7 +216,7 @@ def test_manifest_that_is_too_large_is_a_finding_of_its_segment(looks: Any, tmp_
 
 @pytest.mark.parametrize("layout", [LOCAL, AivenLayout("")])
 def test_topic_without_metadata_has_orphans(looks: Any, tmp_path: Path, layout: Layout) -> None:
-    """Its records were lost, but the cluster still has the topic."""
+    """The topic's metadata records were lost, but the cluster still has the topic."""
     [facts] = looks(Cluster(), Store(tmp_path, layout, FIRST, FOREIGN), layout, "t")
     assert [(each.kind, each.topic) for each in examine(facts).findings] == [(Kind.ORPHAN, "t")]
 

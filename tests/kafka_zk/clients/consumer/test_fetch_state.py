@@ -214,7 +214,7 @@ def test_damaged_batch_is_raised_after_what_lies_before_it() -> None:
 
 
 def test_a_batch_that_no_reader_can_read_is_stepped_over_and_named() -> None:
-    """Its CRC is right, so it would be the same in every fetch; older brokers stored such batches."""
+    """The batch's CRC is right, so every fetch would return the same batch; older brokers stored such batches."""
     state = make({A: 0})
     told: list[UnreadableBatch] = []
     state.on_unreadable = told.append

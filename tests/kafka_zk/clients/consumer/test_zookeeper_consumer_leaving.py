@@ -166,7 +166,7 @@ def test_a_start_without_zookeeper_may_be_tried_again(clock: Clock) -> None:
 def test_a_member_that_was_refused_says_so_at_every_call(
     clock: Clock, brokers: FakeCluster, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its name is taken: the second call does not claim that it has joined."""
+    """The member's name is taken. The second call must not claim that the member has joined."""
 
     async def start() -> None:
         raise DuplicateConsumerId("g", "g_1")

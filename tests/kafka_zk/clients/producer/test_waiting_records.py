@@ -119,7 +119,7 @@ def test_a_topic_that_is_refused_meanwhile_fails_them_at_once(clock: Clock, brok
 
 @pytest.mark.parametrize("seed", range(20))
 def test_records_of_a_partition_stay_in_the_order_of_the_calls(clock: Clock, brokers: FakeCluster, seed: int) -> None:
-    """They may wait for their partition, for room, or not at all, with and without a key."""
+    """Records may wait for their partition, for room, or not at all, with and without a key."""
     chance = random.Random(seed)
     producer = ready_producer(clock, brokers, batch_size=100, buffer_memory=chance.choice([110, 500]), linger_ms=20)
     sent: list[Deferred[Any]] = []

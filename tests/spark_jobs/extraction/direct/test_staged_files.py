@@ -13,7 +13,7 @@ def test_each_file_has_its_folder() -> None:
 
 
 def test_the_file_of_no_records_is_left_out() -> None:
-    """Its name is the same in every extraction."""
+    """A file without records has the same name in every extraction."""
     assert staged_files("/s", [EMPTY_FILE]) == []
 
 

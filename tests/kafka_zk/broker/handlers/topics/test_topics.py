@@ -314,7 +314,7 @@ def test_where_nothing_may_be_deleted_old_clients_get_a_code_that_they_know(
 
 
 def test_a_topic_deleted_by_id_is_answered_by_id(harness: Make) -> None:
-    """This holds even if the topic is gone before the response is written: the client expects the id."""
+    """The client expects the id, even if the topic is gone before the response is written."""
     broker = harness()
     topic_id = broker.lead("t")
 
