@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-#: Addresses that a browser loads by itself. Links for readers may lead anywhere.
+#: Addresses that a browser loads without a click. Links for readers may lead anywhere.
 _LOADED = re.compile(r'<(?:script|img|iframe|source)[^>]*\ssrc="(?P<src>[^"]+)"|<link[^>]*\shref="(?P<href>[^"]+)"')
 
 

@@ -122,7 +122,7 @@ class Siege:
 
     def _outcome(self, honest: Mapping[str, Any] | None, peak_mb: float, position: int) -> Outcome:
         victim = self.victim
-        alive = victim.broker.alive  # the broker's end closes all connections, and is reported by itself
+        alive = victim.broker.alive  # the broker's end closes all connections, and is reported separately
         return Outcome(
             longest_wait_ms=honest["longest_wait_ms"] if honest else None,
             errors=honest["errors"] if honest else {},

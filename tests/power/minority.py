@@ -37,7 +37,7 @@ _REASSIGNED = ((2, 0, 1), (0, 1), (1, 0, 2), (2, 1))
 
 
 class Minority:
-    """The run of one seed on one file system, on which the victim's log directories lie."""
+    """The run of one seed on one file system, which holds the victim's log directories."""
 
     def __init__(self, pool: Pool, filesystem: str, kind: str, seed: int) -> None:
         self.name = f"{filesystem} minority {kind} seed {seed}"

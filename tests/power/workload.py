@@ -189,7 +189,7 @@ class TransactionWriter(_Client):
 
 
 class Committer(_Client):
-    """Commits, for a group, the offset behind the last acknowledged record of each topic."""
+    """Commits, for a group, the offset after the last acknowledged record of each topic."""
 
     def __init__(self, bootstrap: str, history: History, seed: int) -> None:
         super().__init__(history, seed)

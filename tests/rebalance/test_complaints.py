@@ -56,7 +56,7 @@ def nothing_is_owned_and_unread(group: Group) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("after_ms", [0, 1000, 3000, 6000, 9000, 12_000])
 def test_3_a_restart_sooner_than_the_session_timeout_is_no_failure(strategy: str, after_ms: int) -> None:
-    """apache/pinot#97: the ghost's znodes made the rebalance fail for good."""
+    """apache/pinot#97: because of the ghost's znodes, the rebalance failed for good."""
     group = Group({"t": 4})
     first, second = group.join_all("ab", [strategy], instance_timeout_ms=10_000)
     second.kill()

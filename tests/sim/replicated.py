@@ -318,7 +318,7 @@ class ReplicatedRun(Run):
                 for broker_id, partition in self.replicas_of(tp).items()
                 if broker_id in state.isr and partition.leader_epoch == state.leader_epoch
             }
-            if tp.topic == COMPACTED:  # each replica is compacted by itself
+            if tp.topic == COMPACTED:  # each replica is compacted independently
                 keys = [self._replica_logs.read_keys(*member) for member in members.items()]
                 self.broken += replica_judges.last_records(self.world.now_ms, tp, keys)
                 continue

@@ -35,7 +35,7 @@ def said(*transactions: Transaction, final: dict[int, list[tuple[int, str]]]) ->
 
 
 def test_a_transaction_before_one_that_had_ended_is_a_write_cycle() -> None:
-    """Two transactions that were open at the same time may lie in any order."""
+    """Two transactions that were open at the same time may be in any order."""
     first, second = Append(0, "a", 1), Append(0, "b", 21)
     final = {0: [(0, "b"), (1, "a")]}
     assert "write cycle" in said(transaction("t", first), transaction("u", second, at=(20, 30)), final=final)

@@ -103,7 +103,7 @@ def _short(data: bytes) -> bytes:
     return data[: ends[len(ends) // 2 - 1]]
 
 
-#: What becomes of the content; None: the file is gone.
+#: What becomes of the content; None: the file is removed.
 KINDS: Mapping[str, Callable[[bytes], bytes | None]] = {
     "zeroed": lambda data: bytes(len(data)),
     "torn": lambda data: data[: len(data) // 2 + 1],

@@ -98,7 +98,7 @@ def _large_snapshots_count_as_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _compaction_ignores_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compaction removes markers that a start needs, because the newest snapshot lies before them."""
+    """Compaction removes markers that a start needs, because the newest snapshot precedes them."""
     everything = property(lambda self: 1 << 62, lambda self, offset: None)
     monkeypatch.setattr(ProducerState, "durable_offset", everything)
 

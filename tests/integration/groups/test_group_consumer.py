@@ -321,7 +321,7 @@ def test_a_static_member_is_unique_and_returns_to_its_partitions(
 def test_a_chroot_that_is_not_there_yet_is_made_and_a_bare_slash_is_none(
     make_cluster: MakeCluster, make_topic: MakeTopic, make_member: MakeMember, group: str
 ) -> None:
-    """Complaint 26: brokers, topics and groups lie under the chroot; a slash at the end changes nothing."""
+    """Complaint 26: the znodes of brokers, topics and groups are under the chroot; a trailing slash changes nothing."""
     cluster = make_cluster(broker_count=1)
     topic = make_topic(cluster=cluster)
     write(cluster, topic, 1, 3)

@@ -86,7 +86,7 @@ def is_settled(bootstrap: str, topic: str, partition_count: int) -> bool:
 
 
 def has_consumed_all(bootstrap: str, topic: str, partition_count: int, group: str) -> bool:
-    """Whether the group has committed an offset behind the last record of each partition, so that no work is left."""
+    """Whether the group's committed offset is after the last record of each partition, so that no work is left."""
     following = {record.tp: record.offset + 1 for record in records_of(bootstrap, topic, partition_count)}
     with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
         committed = admin.groups.committed(group)

@@ -1,4 +1,4 @@
-"""Extractions into a table: the table's commit comes first, and the offsets follow."""
+"""Extractions into a table commit to the table first, and then move the offsets."""
 
 from collections.abc import Mapping
 

@@ -316,7 +316,7 @@ def _decoded(parts: list[Any] | None, api_key: ApiKey, version: int) -> Any:
 
 
 def build_harness(folder: Path, events: EventSource = SILENT, **properties: str) -> Harness:
-    """Services whose logs lie in ``folder``; ``properties`` are configuration keys of the broker, ``_`` for ``.``."""
+    """Services whose logs are in ``folder``. ``properties``: configuration keys of the broker, with ``_`` for ``.``."""
     keys = {key.replace("_", "."): value for key, value in properties.items()}
     config, _ = KafkaConfig.from_properties(
         {"zookeeper.connect": "none:1", "broker.id": "0", "log.dirs": str(folder), **keys}

@@ -32,7 +32,7 @@ def test_bytes_are_javas(name: str, value: Any, data: bytes) -> None:
 
 @pytest.mark.parametrize("name", sorted(SERDES))
 def test_none_stays_none(name: str) -> None:
-    """A tombstone, in every format."""
+    """None, a tombstone, stays None in every format."""
     serde = SERDES[name]
     assert serde.serializer.serialize("t", None, ()) is None
     assert serde.deserializer.deserialize("t", None, ()) is None

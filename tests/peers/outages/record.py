@@ -199,7 +199,7 @@ def unclean_election(folder: Path, to: Path) -> None:
 
 
 def migration(folder: Path, to: Path) -> None:
-    """A broker goes to KRaft and the migration is finalised."""
+    """A broker migrates to KRaft, and the migration is finalised."""
     overrides = {"inter.broker.protocol.version": "3.9", "offsets.topic.num.partitions": "1"}
     with contextlib.ExitStack() as cleanup:
         zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
@@ -259,7 +259,7 @@ def slow_follower(folder: Path, to: Path) -> None:
 
 
 def disk_failed(folder: Path, to: Path) -> None:
-    """One of broker 1's two log directories is gone."""
+    """One of broker 1's two log directories disappears."""
     with contextlib.ExitStack() as cleanup:
         pair = _Pair(folder, cleanup, 3, dir_count=2)
         shutil.rmtree(next(each for each in pair.one.dirs if (each / "orders-0").exists()))

@@ -69,7 +69,7 @@ def test_lags_must_fit_each_other() -> None:
 
 
 def test_the_old_timestamp_bound_counts_while_the_new_ones_are_default() -> None:
-    """KIP-937."""
+    """KIP-937 defines this rule."""
     config = LogConfig.from_properties(
         {"message.timestamp.difference.max.ms": "7", "message.timestamp.after.max.ms": "3"}
     )

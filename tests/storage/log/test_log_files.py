@@ -198,7 +198,7 @@ def test_truncating_below_the_first_segment_starts_there(tmp_path: Path) -> None
 
 
 def test_truncating_within_the_deleted_part_takes_the_start_along(tmp_path: Path) -> None:
-    """The log start offset never lies beyond the end."""
+    """The log start offset never exceeds the log end offset."""
     log = filled(tmp_path)
     log.increment_log_start_offset(9)
     assert log.truncate_to(8)

@@ -260,7 +260,7 @@ def test_the_log_is_read_once_for_a_producer_that_does_not_fit(tmp_path: Path) -
 
 
 def test_many_producers_that_do_not_fit_make_no_endless_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One client can have thousands of producer ids, and cause a search of the log with each."""
+    """One client can have thousands of producer ids, and each of them can cause a search of the log."""
     monkeypatch.setattr(producer_reload, "RECALLED_HEADERS", 100, raising=False)
     log = new_log(tmp_path)
     for number in range(40):

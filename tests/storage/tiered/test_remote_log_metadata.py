@@ -97,7 +97,7 @@ def test_segment_is_found_by_each_of_its_epochs_within_its_bounds() -> None:
 def test_gaps_are_what_no_lookup_finds(
     starts: list[tuple[int, int]], end: int, expected: list[tuple[int, int]]
 ) -> None:
-    """The gaps lie before, between and after segments."""
+    """There are gaps before, between and after segments."""
     log = remote_log(*(segment(number, first, last) for number, (first, last) in enumerate(starts, 1)))
     assert list(gaps(log, [(0, 0)], 0, end)) == expected
 

@@ -226,7 +226,7 @@ def test_a_protocol_that_is_named_twice_counts_once(table: Table) -> None:
 
 
 def test_protocols_that_no_member_supports_any_more_are_forgotten(table: Table) -> None:
-    """A client may send new protocol names of 32 KB each without end."""
+    """A client may keep sending new protocol names of 32 KB each."""
     table.join(new="a")
     tracemalloc.start()
     try:

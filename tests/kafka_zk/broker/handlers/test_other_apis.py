@@ -64,7 +64,9 @@ def broker(harness: Make) -> Harness:
     ],
 )
 def test_offsets_are_found_by_time(broker: Harness, timestamp: int, found: tuple[int, int]) -> None:
-    """Earliest, latest, the largest timestamp, the first at or after a timestamp, and none."""
+    """The lookups are for the earliest offset, the latest, the largest timestamp, the first at or after a timestamp,
+    and none.
+    """
     answer = listed(broker, list_offsets(timestamp))
     assert (answer.offset, answer.timestamp) == found
 

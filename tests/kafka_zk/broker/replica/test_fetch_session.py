@@ -125,7 +125,7 @@ def test_a_request_that_does_not_fit_its_session_is_refused(
 
 
 def test_a_session_ends_when_the_client_closes_it_or_wants_nothing_more() -> None:
-    """Epoch -1, and an empty session."""
+    """The client sends epoch -1 to close a session, or forgets all its partitions."""
     cache = sessions()
     first, second = begin(cache, 0), begin(cache, 0)
     ask(cache, request(first, -1, {}))

@@ -241,8 +241,8 @@ STEPS = ["before", "begun", "amid", "recovery point", "sync 1", "sync 2", "sync 
 @pytest.mark.parametrize("number", range(1, 9), ids=STEPS)
 @pytest.mark.parametrize("what", ["truncated", "deleted", "recreated", "led by another", "stopped", "reconfigured"])
 def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str, number: int) -> None:
-    """The change may happen at any point, and then nothing of the cleaning remains. A swap that has begun is completed
-    first.
+    """The change may happen at any point, and the cleaning then leaves nothing behind. A swap that has begun is
+    completed first.
     """
     log = broker.log("t")
 
@@ -399,7 +399,7 @@ def test_a_damaged_log_is_marked_and_left_and_the_others_go_on(broker: Broker) -
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    log.cleaned_offset = 2  # the damage lies in the dirty part, so the log stays unchanged
+    log.cleaned_offset = 2  # the damage is in the dirty part, so the log stays unchanged
     broker.cleaner.start()
     for _ in range(3):
         broker.clock.advance(1)

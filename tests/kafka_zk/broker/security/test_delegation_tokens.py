@@ -53,7 +53,7 @@ class Cluster:
         await after(self.world.clock, seconds)
 
     def lets_in(self, tokens: DelegationTokens, token: TokenInformation) -> str | None:
-        """The user as whom the broker authenticates a client with the token; None if it refuses the client."""
+        """The user that a login with the token authenticates; None if the broker refuses the client."""
         found = tokens.find(MECHANISM, token.token_id)
         password = base64.b64encode(self.one.hmac(token.token_id)).decode()
         client = scram.scram_client(MECHANISM, token.token_id, password, "abc", is_token=True)

@@ -128,8 +128,8 @@ def test_a_partition_without_a_leader_is_waited_for(world: World) -> None:
 
 
 def test_a_partition_that_is_gone_needs_no_marker(world: World) -> None:
-    """Right after a start ZooKeeper shows that the partition is gone; once the controller has sent everything, the
-    metadata do.
+    """Right after a start, ZooKeeper shows that the partition is gone. Once the controller has sent everything, the
+    metadata show it.
     """
     deleted = TopicPartition("deleted", 0)
     world.send(deleted, T0)
@@ -199,7 +199,7 @@ def test_what_the_controller_has_yet_to_tell_is_not_gone(world: World) -> None:
 
 
 class CostlyClock(Clock):
-    """A clock that advances with each reading. ``delays``: of all scheduled calls."""
+    """A clock that advances at each reading. ``delays``: those of all scheduled calls."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -261,7 +261,7 @@ def test_how_java_renews_tickets_can_be_stored_for_one_broker(harness: Make) -> 
 
 
 def test_advertised_listeners_change_for_one_broker(harness: Make) -> None:
-    """A default for all brokers is refused, and so are names that are not among the listeners."""
+    """The broker refuses a default for all brokers, and names that are not among the listeners."""
     broker = harness()
     advertised = "PLAINTEXT://one.example:9092"
     assert change(broker, BROKER, "0", ("advertised.listeners", SET, advertised)) == (0, None)
@@ -276,7 +276,9 @@ def test_advertised_listeners_change_for_one_broker(harness: Make) -> None:
 
 
 def test_broker_changes_are_kept_under_the_brokers_id_or_default(harness: Make) -> None:
-    """Unknown keys may belong to plugins and are kept, as in Kafka, and so are tuning keys without an effect here."""
+    """Unknown keys may belong to plugins and are kept, as in Kafka. Tuning keys without an effect here are kept,
+    too.
+    """
     broker = harness()
     assert change(broker, BROKER, "0", ("max.connections", SET, "5"), ("zz.custom", SET, "a")) == (0, None)
     cleaner = {"log.cleaner.threads": "2", "log.cleaner.backoff.ms": "7", "log.cleanup.policy": "compact"}

@@ -75,7 +75,7 @@ def test_a_log_on_a_failed_disk_is_not_begun_anew_on_another(two_disks: Harness)
 
 
 def test_with_a_disk_missing_only_new_partitions_get_a_log(two_disks: Harness) -> None:
-    """An older partition may lie on the missing disk."""
+    """An older partition may be on the missing disk."""
     two_disks.lead("other")
     fail_directory_of(two_disks, TopicPartition("other", 0))
     topic_id = uuids.random_topic_id()

@@ -96,7 +96,7 @@ def test_what_cannot_be_added_gets_kafkas_error(harness: Make, request_: Any, co
 
 
 def test_a_topic_that_is_being_deleted_or_moved_stays_as_it_is(harness: Make) -> None:
-    """The controller's own changes come first."""
+    """The controller's own changes take precedence."""
     broker = with_topic(harness)
     broker.topics.assigned["m"] = TopicAssignment({0: [0]}, "id", adding={0: [1]})
     assert result(broker, grow("m")).error_code == ErrorCode.REASSIGNMENT_IN_PROGRESS

@@ -270,7 +270,7 @@ def test_no_topic_is_created_against_anybodys_will(harness: Make, broker_allows:
 
 
 def test_a_partition_without_a_live_leader_says_so(harness: Make) -> None:
-    """LEADER_NOT_AVAILABLE and leader -1."""
+    """The response has LEADER_NOT_AVAILABLE and leader -1."""
     broker = harness()
     fields = {"controller_epoch": 1, "leader": 7, "leader_epoch": 0, "isr": [7], "replicas": [7]}
     broker.ask(ApiKey.UPDATE_METADATA, 8, update_metadata("t", uuids.random_topic_id(), 1, fields))
