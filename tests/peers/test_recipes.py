@@ -69,7 +69,8 @@ def test_aiokafka_1017(
 def test_confluent_2329(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, version: str, style: str, is_left_open: bool
 ) -> None:
-    """The tests' own version aborts when it closes. As long as the transaction is open, the last stable offset stays 0.
+    """The version that the tests use aborts when it closes. While the transaction is open, the last stable offset stays
+    0.
     """
     topic = make_topic()
     python = python_with(f"confluent-kafka=={version}") if version else Path(sys.executable)

@@ -50,7 +50,7 @@ def rows(count: int) -> list[bytes | None]:
 
 
 class Killed(BaseException):
-    """The process ended here."""
+    """Raised where the process ends."""
 
 
 def kill_before_publishing(step: Step, phase: Phase) -> None:

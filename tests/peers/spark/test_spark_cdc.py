@@ -39,7 +39,7 @@ TABLES: dict[str, Any] = {
     "killed": ("iceberg", "postgres", "customers", CUSTOMERS, 10, ICEBERGS_ENDS),
     "emptied": ("iceberg", "postgres", "cleared", "id SMALLINT, v STRING", None, []),
 }
-"""The truncate of ``cleared`` is in the second round."""
+"""``cleared`` is truncated in the second round."""
 WEEKLY = ("customers", "killed", "emptied")
 
 
