@@ -28,7 +28,7 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 class KafkaJars(NamedTuple):
-    """``folder``: all of its jars are the class path."""
+    """``folder``: its jars form the class path."""
 
     folder: Path
     version: str

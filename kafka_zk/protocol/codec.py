@@ -100,7 +100,7 @@ def response_rows(api_key: int, version: int, *path: str) -> Packer:
 
 
 def is_large_response(api_key: int, version: int, message: Message) -> bool:
-    """True if encoding the response at once would block other requests."""
+    """True if encoding the response in one step would block other requests."""
     return is_large(_response_arrays(api_key, version), message)
 
 

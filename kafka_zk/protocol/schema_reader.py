@@ -62,7 +62,7 @@ Step = tuple[tuple[str, ...], "struct.Struct | None", Reader | None]
 
 _ELEMENTS_AT_ONCE = 64
 _NUMBERS_AT_ONCE = 128
-"""Limit for an array within an element. A partition has few replicas, which are read faster at once than by a
+"""Limit for an array within an element. A partition has few replicas, which are read faster in one step than by a
 generator."""
 
 _NUMBERS_OF_MOST = 8

@@ -1,7 +1,7 @@
 """Segments in the layout of Aiven's plugin, in a folder or a bucket.
 
 The objects are written in the plugin's order: ``.log``, ``.indexes`` and last the manifest, which makes the segment
-complete; they are deleted in the other order. A compressed segment is a zstd frame for each chunk; its indexes are not
+complete; they are deleted in reverse order. A compressed segment is a zstd frame for each chunk; its indexes are not
 compressed. Recently used chunks are kept in memory, because a consumer's fetch reads less than a chunk.
 Source: KafkaRemoteStorageManager.java, CompressionChunkEnumeration.java and SegmentCompressionChecker.java of
 Aiven-Open/tiered-storage-for-apache-kafka.
@@ -59,7 +59,7 @@ _CHUNK_CACHE_BYTES = 32 << 20
 _MOST_CHUNK_BYTES = 64 << 20
 _PIECE_BYTES = 1 << 20
 _MOST_ZSTD_GROWTH = 64
-"""Maximum growth of a compressed chunk in bytes, besides 1 in 256; ZSTD_COMPRESSBOUND in zstd.h."""
+"""Maximum number of bytes that compression adds to a chunk, beyond 1/256 of its size; ZSTD_COMPRESSBOUND in zstd.h."""
 
 
 class ChunkSettings(NamedTuple):
@@ -119,7 +119,7 @@ class AivenSegmentStorage:
             place = self._manifest(segment).indexes.get(_NAMES[part])
             if place is not None and place.size_bytes <= most_bytes:
                 return self._range(key, *place)
-        except NoSuchObject as error:  # "no such part" would hide aborted transactions
+        except NoSuchObject as error:  # the part may exist: a caller must not conclude "no aborted transactions"
             raise ObjectStoreError(str(error)) from error
         if place is None:
             raise NoSuchObject(f"{key} has no {_NAMES[part]} index")

@@ -1,4 +1,5 @@
-"""Built-in scenarios reproduce their recorded traces; how a file's statements are parsed, and what its errors say.
+"""Built-in scenarios reproduce their recorded traces. Also, how a file's statements are parsed, and what its errors
+say.
 
 With KAFKA_ZK_REWRITE_SCENARIOS=1 in the environment the traces are rewritten. Commit that only if you understand the
 difference.

@@ -151,7 +151,7 @@ class LiveListeners:
                 await self._move_and_add(config)
                 await register()
                 followed = Followed(self._lacking(config))
-            except Exception:  # not GeneratorExit: a simulated process has ended
+            except Exception:  # not GeneratorExit, with which a simulated process ends
                 await self._end_change(Interrupted(), gone)
                 raise
             await self._end_change(followed, gone)
@@ -303,7 +303,7 @@ def _usable_security(config: KafkaConfig, wanted: WantedListener) -> ListenerSec
     """The settings of a listener, with readable keys and certificates."""
     security = listener_security(config.properties, wanted.name, wanted.security_protocol)
     if security.tls is not None:
-        from kafka_zk.security.tls import server_context  # it loads OpenSSL
+        from kafka_zk.security.tls import server_context  # imported here, because it loads OpenSSL
 
         server_context(security.tls.settings, security.tls.client_auth)
     return security

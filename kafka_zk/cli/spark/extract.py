@@ -155,7 +155,7 @@ def command(
 
 
 class _How(NamedTuple):
-    """The options that are not of what is extracted."""
+    """The options that say how the command runs, not what it extracts."""
 
     started_s: float
     until: str
@@ -169,7 +169,7 @@ class _How(NamedTuple):
 
 
 def _extract(fields: Mapping[str, Any], how: _How) -> None:
-    """``fields``: of the extraction."""
+    """``fields``: the attributes of the ``Extraction``."""
     from kafka_zk.spark_jobs.extraction import options
     from kafka_zk.spark_jobs.extraction.planning import Extraction
 
@@ -198,7 +198,8 @@ def _extract(fields: Mapping[str, Any], how: _How) -> None:
 
 
 def _extract_database(topic_pattern: str, fields: Mapping[str, Any], how: _How) -> None:
-    """``fields``: of the extraction of each topic, with placeholders in the target and in a schema of files."""
+    """``fields``: the attributes of each topic's ``Extraction``, with placeholders in ``target`` and in a ``schema`` of
+    files."""
     from kafka_zk.cli.spark.extract_database import database_of, run_database
 
     if how.every_s is not None or how.metrics_port is not None:

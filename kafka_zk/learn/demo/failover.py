@@ -48,7 +48,7 @@ class Failover:
         for traced in self._follower.read():
             event = traced.event
             if not 0 < self._killed_ms <= event.time_ms:
-                continue  # from before the death
+                continue  # the event is from before the death
             match event:
                 case ControllerElected():
                     who = f"broker {event.actor.removeprefix('controller-')}"

@@ -135,7 +135,7 @@ class BrokerGroup(Group):
         self._assigned = True  # the latest generation has its assignment
 
     def settled(self) -> bool:
-        """True only after the coordinator's report, too, which comes a moment after the members'."""
+        """Also requires the coordinator's report, which arrives a moment after the members' reports."""
         self._follow()
         return self._assigned and super().settled()
 

@@ -30,7 +30,7 @@ _BECAME = {
 class Square(NamedTuple):
     """A record in a row. ``state``: acknowledged; appended or passed (the high watermark), or gone; read, committed,
     skipped (committed, not read), unread, or back (no longer committed). ``said``: the same in words. ``fault``: the
-    record's fate if the square is red, else "". ``lost``: which one of several acknowledged at this offset.
+    record's fate if the square is red, else "". ``lost``: the lost record, if several were acknowledged at this offset.
     """
 
     value: str

@@ -224,7 +224,7 @@ class _Connecting:
     def _reach(self) -> None:
         network, here, there = self._network, self._process.name, self._there
         if network.is_cut(here, there[0]) or network.is_cut(there[0], here):
-            return  # lets the attempt time out
+            return  # lets the attempt time out, because a repeated handshake would be a new attempt
         port = network.ports.get(there)
         if port is None:
             network.later(lambda: self._process.receive(lambda: self._fail(ConnectionRefusedError())))

@@ -224,7 +224,7 @@ class SimMember(SimGroupMember):
 
 
 class SimBrokerMember(SimGroupMember):
-    """Commits automatically, and sometimes explicitly. ``options``: of the consumer."""
+    """Commits automatically, and sometimes explicitly. ``options``: the consumer's options."""
 
     consumer: Consumer
 

@@ -1,6 +1,6 @@
 """Adds staged files to a Delta table by a transaction of Delta's own, in the driver's Java.
 
-The transaction checks conflicts, numbers the commit and writes checkpoints, as for Delta's own writer.
+The transaction checks for conflicts, numbers the commit and writes checkpoints, as for Delta's own writer.
 """
 
 import json

@@ -206,7 +206,7 @@ def test_a_producer_that_the_coordinator_has_forgotten_goes_on(world: World) -> 
 
 
 def test_an_abort_before_the_coordinator_has_heard_of_anything_is_harmless(world: World) -> None:
-    """The markers of the last transaction are still being written: it must not be taken for this one."""
+    """The coordinator is still writing the markers of the last transaction, which must not be taken for this one."""
     world.manager.begin()
     world.send(A)
     world.done(world.manager.commit())
