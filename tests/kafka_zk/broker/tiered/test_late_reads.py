@@ -77,7 +77,7 @@ def test_a_new_leader_epoch_reads_again(broker: TieredBroker) -> None:
 
 
 def test_a_client_that_disconnects_leaves_its_read(broker: TieredBroker) -> None:
-    """It often fetches again through another connection."""
+    """Clients often fetch again through another connection."""
     broker.threads.holds = True
     body = memoryview(bytearray(codec.encode_body(fetch(2), ApiKey.FETCH, 12)))
     fetching = handle(broker.harness.services, CONTEXT, RequestHeader(ApiKey.FETCH, 12, 7, "client"), body)
