@@ -67,6 +67,7 @@ class TransactionManager:
         self._changed = Signal(reactor)
         self._closed = False
         self._timed_out: State | None = None  # the requested end (commit or abort) of a call that timed out
+        self._is_committed = False  # the coordinator has decided the last commit that was requested
         self._last_trouble = ""  # why the current request was repeated
 
     # -- the program's calls ------------------------------------------------------------------------------------------
@@ -98,6 +99,7 @@ class TransactionManager:
                 self.state.begin_commit()
             finally:
                 self._notify()
+            self._is_committed = False
             run(self._end(is_committed=True))
         await self._until_ended("commit_transaction", State.COMMITTING, deadline_s)
 
@@ -117,6 +119,7 @@ class TransactionManager:
         if self.state.state is not State.ABORTING:
             self.state.begin_abort()
             self._timed_out = None
+            self._is_committed = False
             self._notify()
             self._batches.drop_unsent()
             run(self._end(is_committed=False))
@@ -213,6 +216,7 @@ class TransactionManager:
             request = requests.end(*self._identity, is_committed=is_committed, is_known=self.state.is_known)
             if await self._ask(self._coordinator, request, self._goes_on) is None and not self._is_forgotten:
                 return
+            self._is_committed = is_committed
         if self.state.needs_epoch_bump and not await self._new_epoch(self._goes_on):
             return
         if self.state.state is ending:
@@ -279,9 +283,12 @@ class TransactionManager:
             if not self._closed:
                 _log.debug("{doing}: {error}", doing=request.doing, error=error)
                 self._last_trouble = f"{request.doing}: {error}"
-            if error.code is None:
-                return ErrorCode.NETWORK_EXCEPTION if error.retriable else ErrorCode.UNKNOWN_SERVER_ERROR, None
-            return error.code, None
+            code = error.code
+            if code is None:
+                code = ErrorCode.NETWORK_EXCEPTION if error.retriable else ErrorCode.UNKNOWN_SERVER_ERROR
+            if code is ErrorCode.NETWORK_EXCEPTION:
+                self.state.answer_lost()
+            return code, None
         code = _decisive(request.codes_of(answer))
         self._last_trouble = f"{request.doing}: {code.name}"
         return code, answer
@@ -294,12 +301,13 @@ class TransactionManager:
                 self._timed_out = ending
                 raise self._timeout(method, "its outcome is not known yet: call it again")
         self._timed_out = None
-        if self.state.error is not None:
-            raise self.state.error
+        if self.state.error is not None and not self._is_committed:
+            raise self.state.error  # after a commit, the next ``begin`` raises it
 
     def _ended_behind_a_timeout(self, ending: State) -> bool:
         """True once if the last call timed out and its request has succeeded since."""
-        if self._timed_out is not ending or self.state.state is not State.READY:
+        is_over = self.state.state is State.READY or (self._is_committed and self.state.state is not ending)
+        if self._timed_out is not ending or not is_over:
             return False
         self._timed_out = None
         return True

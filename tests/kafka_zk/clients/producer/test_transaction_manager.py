@@ -272,6 +272,47 @@ def test_a_producer_that_acls_refused_an_id_may_be_initialized_again(
     assert world.coordinator.ends == [True]
 
 
+def test_a_delayed_abort_does_not_abort_the_next_transaction(world: World) -> None:
+    """KAFKA-17754: after a lost response, the next transaction has another epoch."""
+    world.manager.begin()
+    world.send(A)
+    world.coordinator.next_codes = [ErrorCode.NETWORK_EXCEPTION]
+    world.done(world.manager.abort())
+    world.manager.begin()
+    world.send(A)
+    world.coordinator.deliver_delayed()
+    world.send(B)
+    world.done(world.manager.commit())
+    assert world.coordinator.ends == [False, True]
+    assert world.coordinator.asked.count(ApiKey.INIT_PRODUCER_ID) == 2, "an epoch that nothing can disturb is kept"
+
+
+@pytest.mark.parametrize("has_timed_out", [False, True])
+@pytest.mark.parametrize(
+    ("refusal", "then"),
+    [
+        (ErrorCode.PRODUCER_FENCED, ProducerFenced),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError),
+    ],
+)
+def test_a_commit_succeeds_even_if_the_producer_gets_no_new_epoch_after_it(
+    world: World, refusal: ErrorCode, then: type[KafkaError], has_timed_out: bool
+) -> None:
+    world.manager.begin()
+    world.send(A)
+    passing = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * (1_000 if has_timed_out else 0)
+    world.coordinator.next_codes = [ErrorCode.NETWORK_EXCEPTION, ErrorCode.NONE, *passing, refusal]
+    if has_timed_out:
+        assert isinstance(world.raised(world.manager.commit()), KafkaTimeoutError)
+        while world.coordinator.next_codes:
+            world.clock.advance(0.01)
+    world.done(world.manager.commit())
+    assert world.coordinator.ends == [True]
+    with pytest.raises(then) as caught:
+        world.manager.begin()
+    assert caught.value.code is refusal
+
+
 def test_a_new_epoch_that_acls_refuse_after_an_abort_is_asked_for_by_the_next_initialization(world: World) -> None:
     """The transaction is aborted; only the producer's next epoch is missing."""
     world.manager.begin()
