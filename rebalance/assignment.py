@@ -25,7 +25,7 @@ class GroupSnapshot:
     """``threads``: topic -> ids of the threads subscribed to it, sorted as strings (Kafka's consumersForTopic).
     ``partitions``: the same topics -> their partitions, sorted; empty for a topic that does not exist.
     ``previous``: the last assignment; empty for strategies that ignore it. It may contain threads and partitions that
-    no longer exist. ``capacities``: consumer id -> the capacity that it registers; without those that register none.
+    no longer exist. ``capacities``: consumer id -> the capacity that the member registers, if it registers one.
     """
 
     threads: Mapping[str, tuple[ThreadId, ...]]

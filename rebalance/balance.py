@@ -36,8 +36,8 @@ class _Levelled:
         """Each search starts from the most loaded unsettled thread. If it finds no target, all threads that it reached
         are settled.
 
-        No later chain enters a settled set: chains from its threads lead only to its threads, which have the origin's
-        load or one less, and no thread outside it gets more than the origin.
+        No later chain enters a settled set, because chains from its threads lead only to its threads, which have the
+        origin's load or one less, and no thread outside it gets more than the origin.
         """
         full = [0] * len(self._load)
         unsettled = set(range(len(self._load)))

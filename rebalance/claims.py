@@ -47,7 +47,7 @@ class Claims:
         self._is_closed = True
 
     def claim(self, threads: Mapping[TopicPartition, str]) -> None:
-        """ClaimSettled reports the outcome."""
+        """Claim partitions for thread ids; ClaimSettled reports the outcome."""
         self._spawn(self._claiming(threads))
 
     def watch_owners(self, partitions: Iterable[TopicPartition]) -> None:

@@ -21,7 +21,7 @@ class Delivery(Protocol):
     """Implemented by ``ZookeeperConsumer`` and by the simulator's fakes."""
 
     def prepare(self, partitions: frozenset[TopicPartition]) -> None:
-        """These partitions are being claimed; they are not owned yet and may never be started."""
+        """Prepare for these partitions, which are being claimed; they are not owned yet and may never be started."""
 
     def start(self, starts: Mapping[TopicPartition, Start]) -> None:
         """Deliver records of these partitions, which are owned now.
@@ -42,14 +42,12 @@ class Delivery(Protocol):
         """Ownership is lost: stop delivery and commits immediately and discard buffered records."""
 
     def suspend(self) -> None:
-        """The session is in doubt: deliver nothing until ``resume``. Ownership does not change."""
+        """Deliver nothing until ``resume``, because the session is in doubt. Ownership does not change."""
 
     def resume(self) -> None:
-        """The session survived. Lost partitions were dropped before this call."""
+        """Resume delivery, because the session survived. Lost partitions were dropped before this call."""
 
     def failed(self, error: Exception) -> None:
-        """The member failed (its id was taken over, or ZooKeeper denied access). All partitions were dropped before
-        this call.
-
-        Close the client; no further call follows.
+        """Close the client, because the member failed (its id was taken over, or ZooKeeper denied access). All
+        partitions were dropped before this call; no further call follows.
         """

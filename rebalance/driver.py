@@ -83,7 +83,7 @@ class GroupDriver:
         self._consumers = ConsumerRegistry(client, group, clock, source)
         self._ownership = Ownership(client, group, source)
         self._assignments = GroupAssignmentRegistry(client, group, source)
-        self._watches: GroupWatches | None = None  # of this session; None until the member is registered
+        self._watches: GroupWatches | None = None  # this session's watches; None until the member is registered
         self._timers: dict[str, Any] = {}
         self._waiting: deque[Input] = deque()
         self._stepping = False
@@ -122,7 +122,7 @@ class GroupDriver:
             await done
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, OffsetRefused | None]:
-        """For each partition, why its offset was not written; None if it was written.
+        """Commit offsets. Returns for each partition why its offset was not written; None if it was written.
 
         IN_DOUBT: try again after ``resume``, unless the partition was dropped. Any other OffsetRefused: this member
         does not own the partition, or no longer owns it (then ``Delivery.drop`` was called).
@@ -204,7 +204,7 @@ class GroupDriver:
     def _spawn(self, work: "Coroutine[Any, Any, None]") -> None:
         def failed(failure: Failure) -> None:
             if failure.check(SessionLost) is None:  # SessionEnded reports it
-                self._clock.callLater(0, self._fail, failure)  # not within a step
+                self._clock.callLater(0, self._fail, failure)  # later, because a step may be in progress
 
         ensureDeferred(work).addErrback(failed)
 

@@ -49,12 +49,12 @@ class HandOver:
         self._table = PartitionTable()
         self._target: Target | None = None  # None: unknown, keep everything
         self._incremental = False
-        self._inputs: object = None  # of the last ``set_target``
+        self._inputs: object = None  # ``inputs`` of the last ``set_target``
         self._last_stop_id = 0
         self._claim_timer_runs = False  # the timer of ``check_overdue_claims`` is running
-        self._round: RoundReport | None = None  # of the rebalance in progress
+        self._round: RoundReport | None = None  # report of the rebalance in progress
         self._what = ("", 0)  # strategy and generation, for observers
-        self._topics: frozenset[str] = frozenset()  # of all partitions in the table
+        self._topics: frozenset[str] = frozenset()  # topics of all partitions in the table
         self._czxids: dict[str, int] = {}  # last known czxid of each of these topics; 0: deleted
 
     @property
@@ -67,7 +67,7 @@ class HandOver:
         return not len(self._table)
 
     def set_target(self, target: Target, strategy: str = "", generation: int = 0, inputs: object = None) -> None:
-        """``inputs``: None for an incremental strategy; an eager one starts over when they change."""
+        """Set the target. ``inputs``: None for an incremental strategy; an eager one starts over when they change."""
         self._target = target
         self._what = (strategy, generation)
         self._incremental = inputs is None
@@ -163,7 +163,7 @@ class HandOver:
             self._out.note(events.Released, released, not_ours)
 
     def lost(self, partitions: Iterable[TopicPartition], cause: str) -> None:
-        """These partitions have another owner or none."""
+        """Handle the loss of partitions, which have another owner or none."""
         gone = [partition for partition in sorted(partitions) if self._table.state(partition) in _DELIVERED]
         if not gone:
             return

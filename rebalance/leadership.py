@@ -6,7 +6,7 @@ group runs a strategy without a leader, the leader writes that strategy's name, 
 assignment for the current one.
 
 An assignment is advice. A paused leader, or two members that both believe that they lead, may cause extra moves but no
-harm: a write depends on the version that was read, so only one of two writes succeeds.
+harm, because a write depends on the version that was read. So only one of two writes succeeds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,8 +40,8 @@ class Leadership:
         self._owners: Assignment | None = None  # read once, if no usable assignment is written
         self._deadlines: dict[str, float] = {}  # absent static member -> when its partitions are released, in ms
         self._suspended_ms: float | None = None  # when the connection broke; None: connected
-        self._proposal: Proposal | None = None  # being written
-        self._refused: Proposal | None = None  # the last one that ZooKeeper refused
+        self._proposal: Proposal | None = None  # the proposal that is being written
+        self._refused: Proposal | None = None  # the last proposal that ZooKeeper refused
 
     def owners_read(self, owners: Assignment) -> None:
         self._busy, self._owners = False, owners
@@ -55,7 +55,7 @@ class Leadership:
         return proposal
 
     def suspended(self, now_ms: float) -> None:
-        """The leader cannot see members return, so deadlines pause until ``resumed``."""
+        """Pause the deadlines until ``resumed``, because the leader cannot see members return."""
         if self._suspended_ms is None:
             self._suspended_ms = now_ms
 

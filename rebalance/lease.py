@@ -23,7 +23,7 @@ class Lease:
         self._end_was_reported = False
 
     def start(self) -> None:
-        """Must run on the reactor thread."""
+        """Begin to detect pauses of the process. Call this on the reactor thread."""
         self._stalls.start()
 
     def stop(self) -> None:
@@ -40,7 +40,8 @@ class Lease:
         return held and not self.in_doubt
 
     def report_if_ended(self) -> None:
-        """Call this while records wait: it reports the end of the lease, once, if that is why they wait."""
+        """Report the end of the lease, once. Call this while records wait; it does nothing if they wait for another
+        reason."""
         if not self.in_doubt and not self._end_was_reported and not self.may_write():
             self._end_was_reported = True
             self._reporter.event(LeaseEnded, "ZooKeeper has not responded")

@@ -17,7 +17,7 @@ class Outbox:
         self._effects.append(effect)
 
     def note(self, kind: type[RebalanceEvent], *fields: object, cause: str | None = None, zxid: int = 0) -> None:
-        """``fields``: the event's fields after the four that all events have."""
+        """Add an event. ``fields``: its fields after the four that all events have."""
         told = self.cause if cause is None else cause
         self.do(Note(kind(int(self.now_ms), self.actor, told, zxid, *fields)))
 

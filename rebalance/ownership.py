@@ -31,7 +31,7 @@ class _Held:
 
 
 class Ownership:
-    """See the module docstring."""
+    """One member's owned partitions and their tokens; see the module docstring."""
 
     def __init__(self, client: RegistryClient, group: str, source: EventSource) -> None:
         self.owners = OwnerRegistry(client, group, source)
@@ -40,7 +40,7 @@ class Ownership:
         self._writing = DeferredLock()
 
     def forget(self) -> None:
-        """From now on, responses to earlier requests change nothing."""
+        """Forget all partitions. From now on, responses to earlier requests change nothing."""
         self._held = {}
 
     def drop(self, partitions: frozenset[TopicPartition]) -> None:

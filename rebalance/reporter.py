@@ -39,7 +39,7 @@ class GroupReporter:
         self._source.emit_event(event)
 
     def event(self, kind: type[RebalanceEvent], cause: str, *fields: object) -> None:
-        """``fields``: the event's fields after the four that all events have."""
+        """Report an event. ``fields``: its fields after the four that all events have."""
         self.emit(kind(self._clock.wall_ms(), self._source.actor, cause, 0, *fields))
 
     def commits(

@@ -1,6 +1,6 @@
 """Detects that this process was paused (SIGSTOP, a long garbage collection, a sleeping laptop).
 
-A session can survive a short pause, but a watch may have fired during it: if a claim was removed, another member may
+A session can survive a short pause, but a watch may have fired during it. If a claim was removed, another member may
 own the partition. Therefore nothing is delivered after a pause until ZooKeeper has responded to a new request, because
 watch events that fired before it arrive before the response.
 """
@@ -16,7 +16,7 @@ from kafka_zk.registry.client.errors import RegistryError
 
 TURN_S = 0.1
 STALL_S = 0.5
-"""Shorter pauses are not detected: records fetched before one may be delivered after it."""
+"""Shorter pauses are not detected, so records fetched before such a pause may be delivered after it."""
 
 
 class StallGuard:
@@ -35,7 +35,7 @@ class StallGuard:
         self._timer: Any = None
 
     def start(self) -> None:
-        """Must run on the reactor thread."""
+        """Begin to detect pauses. Call this on the reactor thread."""
         self._turn_over()
 
     def stop(self) -> None:
@@ -61,7 +61,7 @@ class StallGuard:
         except RegistryError:
             self._asking = False  # the request is repeated in the next turn
         else:
-            self._clock.callLater(0, self._answered)  # after everything that watches scheduled before the response
+            self._clock.callLater(0, self._answered)  # runs after everything that watches scheduled before the response
 
     def _answered(self) -> None:
         self._asking = self._stood_still = False

@@ -17,7 +17,7 @@ from kafka_zk.base.types import TopicPartition
 
 
 class HoldingState(enum.Enum):
-    FREE = "free"  # not owned, claimed or waited for
+    FREE = "free"  # neither owned nor claimed nor waited for
     CLAIMING = "claiming"  # a claim is in progress
     WAITING = "waiting"  # another thread owns it; its owner znode is watched
     OWNED = "owned"  # claimed and delivered

@@ -49,19 +49,19 @@ class GroupWatches:
 
 
 class WatchedTopics:
-    """Watches the partitions of wanted topics and the czxids of held ones, with one watch each. If the wanted topics
-    include a filter, the names of all topics are watched, too."""
+    """Watches the partitions of wanted topics and the czxids of held topics, with one watch each. If the wanted topics
+    include a filter, the names of all topics are also watched."""
 
     def __init__(self, registry: TopicRegistry, on_input: Callable[[Input], None]) -> None:
         self._registry = registry
         self._on_input = on_input
         self._wanted = NOTHING_WANTED
         self._held: frozenset[str] = frozenset()
-        self._names: list[str] | None = None  # of all topics; None: not read yet
+        self._names: list[str] | None = None  # names of all topics; None: not read yet
         self._names_watcher: Watcher | None = None
         self._watchers: dict[str, Watcher] = {}
-        self._partitions: dict[str, tuple[int, ...]] = {}  # of the topics read so far
-        self._czxids: dict[str, int] = {}  # of the same topics
+        self._partitions: dict[str, tuple[int, ...]] = {}  # partitions of the topics read so far
+        self._czxids: dict[str, int] = {}  # czxids of the same topics
 
     def watch_topics(self, wanted: TopicsWanted) -> None:
         self._wanted = wanted

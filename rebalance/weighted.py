@@ -1,10 +1,10 @@
 """``weighted``: each member gets partitions in proportion to the capacity that it registers (``consumer.capacity``).
 
-Topics that the same threads read form a set. Of each set, every member gets its proportion rounded down. The remaining
-partitions go to the members that have lost most by rounding in all sets so far (the largest remainder). Between equals,
-a member that would otherwise lose a partition comes first. So no member's share differs from its proportion by more
-than one partition, and nothing moves without a cause. A member's streams share its partitions equally. A member without
-a registered capacity has a capacity of one per stream. Not in Kafka.
+Topics that the same threads read form a set. From each set, every member gets its proportion, rounded down. The
+remaining partitions go to the members that have lost most by rounding in all sets so far (the largest remainder).
+Between equals, a member that would otherwise lose a partition comes first. So no member's share differs from its
+proportion by more than one partition, and nothing moves without a cause. A member's streams share its partitions
+equally. A member without a registered capacity has a capacity of one per stream. Not in Kafka.
 
 ``rebalance.shared_topics`` chooses the partitions. Only integers are computed, so equal snapshots give equal results.
 """

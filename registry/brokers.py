@@ -1,7 +1,7 @@
 """The live brokers: registration, takeover, duplicate ids, lists, watches.
 
 ``/brokers/ids/<id>`` is an ephemeral. A znode of this process's own earlier sessions is replaced immediately;
-``registration`` handles those of killed brokers.
+``registration`` handles the znodes of killed brokers.
 Source: KafkaZkClient.registerBroker and CheckedEphemeral in Kafka 3.9; KAFKA-7165.
 """
 
@@ -166,7 +166,7 @@ class BrokerWatcher:
 
     def _report(self) -> None:
         if self._to_watch or len(self._entries) != len(self._watchers):
-            return  # some reads are in progress
+            return  # some reads are still in progress
         live = {broker_id: entry for broker_id, entry in sorted(self._entries.items()) if entry is not None}
         if live != self._reported:
             self._reported = live

@@ -76,7 +76,7 @@ class ChangeWatcher:
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
-            self._start()  # read what was unread when the connection broke
+            self._start()  # read the notifications that were unread when the connection broke
 
     def _start(self) -> None:
         if not self._reading and not self._closed:
@@ -95,9 +95,9 @@ class ChangeWatcher:
                     if answer is not None:
                         self._report(path, answer if isinstance(answer, NoAuth) else answer[0])
                 if None in answers and not self._closed:
-                    self._on_missed()  # one call for any number of them: it causes everything to be read again
+                    self._on_missed()  # one call is enough, because it causes everything to be read again
         except (ConnectionLoss, SessionLost):
-            return  # continues after the reconnect
+            return  # the watcher continues after the reconnect
         finally:
             self._reading = False
 

@@ -37,8 +37,8 @@ async def get_or_create(client: RegistryClient, proposed: str) -> str:
 def mismatch(expected: str, data: bytes | None) -> str | None:
     """The problem if ``data`` is not the id of cluster ``expected``.
 
-    Kafka then raises InconsistentClusterIdException at the start. A running broker must check, too: from another
-    cluster's ZooKeeper it would receive that cluster's partitions, and treat its own as deleted.
+    Kafka then raises InconsistentClusterIdException at the start. A running broker must also check, because from
+    another cluster's ZooKeeper it would receive that cluster's partitions, and treat its own as deleted.
     """
     try:
         stored = None if data is None else znodes.decode(data)

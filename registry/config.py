@@ -193,7 +193,7 @@ class ConfigRegistry:
         """Delete the znode; False if it must stay, because a user's clients have configs."""
         try:
             if stat is None:
-                await self.notify(entity_type, entity_name)  # this call may have removed it
+                await self.notify(entity_type, entity_name)  # an earlier attempt of this call may have removed it
             else:
                 path = znodes.entity_path(entity_type, entity_name)
                 await self._write(entity_type, entity_name, Delete(path, stat.version))
@@ -203,15 +203,15 @@ class ConfigRegistry:
         return True
 
     async def _write(self, entity_type: str, entity_name: str, write: Operation) -> None:
-        """Write the config and its notification in one multi: a broker without the notification would accept a removed
-        user."""
+        """Write the config and its notification in one multi, because a broker without the notification would still
+        accept a removed user."""
         try:
             await self._client.multi([write, _announcement(entity_type, entity_name)])
         except MultiFailed as error:
             raise error.cause from None
 
     async def _remove_empty_parents(self, entity_type: str, entity_name: str) -> None:
-        """After the deletion of a user's last client, delete ``clients``, and the user if it has no config."""
+        """Delete ``clients`` after a user's last client was deleted, and the user if it has no config."""
         user, separator, _ = entity_name.partition("/clients/")
         if not separator:
             return
@@ -235,7 +235,7 @@ class ConfigRegistry:
         self, on_change: Callable[[str, str], None], on_missed: Callable[[], None] = lambda: None
     ) -> ChangeWatcher:
         """Call ``on_change(entity_type, entity_name)`` for each notification, even old ones, but not malformed ones,
-        which are logged. ``on_missed``: some notifications were deleted unread."""
+        which are logged. ``on_missed`` is called if some notifications were deleted unread."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             if isinstance(data, NoAuth):

@@ -60,7 +60,7 @@ class ConsumerRegistry:
         """Register this member in the client's session. Returns the czxid.
 
         Waits ``registration.max_leftover_ms`` for another session's znode to disappear; a connection loss restarts the
-        wait. In the same session, an equal registration stays; another replaces it.
+        wait. In the same session, an equal registration stays; a different one replaces it.
         Raises: FencedInstanceId (static member) or DuplicateConsumerId if the other znode stays; SessionLost.
         """
         assert self._clock is not None, "register needs a clock"

@@ -5,7 +5,7 @@ election also increments ``/controller_epoch``, in the same multi, and a control
 increment was the last one.
 
 Kafka checks with each operation; here one check may cover many (up to 512 KB). If one fails, the others are written
-again: each has its own outcome.
+again, so that each has its own outcome.
 Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch in Kafka 3.9; KAFKA-6082 (fencing).
 """
 
@@ -122,7 +122,7 @@ class ControllerRegistry:
         return None if claim is None else claim.broker_id
 
     async def resign(self, epoch_zk_version: int) -> None:
-        """Raises ControllerMoved if another controller was elected."""
+        """Delete ``/controller``, if it exists. Raises ControllerMoved if another controller was elected."""
         try:
             await self.fenced_multi(epoch_zk_version, [Delete(CONTROLLER)])
         except MultiFailed as failed:

@@ -1,4 +1,4 @@
-"""The newest controller epoch in ZooKeeper: it confirms that a request's controller was elected.
+"""The newest controller epoch in ZooKeeper, which confirms that a request's controller was elected.
 
 Source: KafkaController.elect in Kafka 3.9, which writes ``/controller_epoch`` before its first request.
 """
@@ -36,5 +36,5 @@ class ControllerEpochs:
         return epoch <= self.newest
 
     async def _read(self) -> int:
-        await self._client.sync()  # this server may lag behind the controller's
+        await self._client.sync()  # this server may lag behind the controller's server
         return decode_epoch((await self._client.get(CONTROLLER_EPOCH))[0])

@@ -75,7 +75,7 @@ class DelegationTokenRegistry:
             try:
                 await self._write(token.token_id, Create(znodes.token_path(token.token_id), znodes.encode(token)))
             except NodeExists:
-                pass  # by this call, before a connection loss: ids are random
+                pass  # ids are random, so this call created it before a connection loss
             except NoNode:
                 await ensure_paths(self._client, [znodes.TOKENS, znodes.CHANGES])
                 await write()

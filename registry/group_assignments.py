@@ -34,7 +34,7 @@ class GroupAssignmentRegistry:
             return None, ABSENT
 
     async def write(self, assignment: GroupAssignment, expected_version: int) -> int:
-        """Replace what was read at ``expected_version``. Returns the new version.
+        """Replace the assignment that was read at ``expected_version``. Returns the new version.
 
         After a connection loss, waits for the connection and checks whether the write succeeded.
         Raises: BadVersion if another assignment was written; RequestTooLarge; SessionLost.
@@ -49,7 +49,7 @@ class GroupAssignmentRegistry:
                 await self._client.connected()
             except BadVersion:
                 if in_doubt and await self._present() == (data, expected_version + 1):
-                    return expected_version + 1  # this call's write, whose response was lost
+                    return expected_version + 1  # this call wrote it, but the response was lost
                 raise
 
     def watch(self, on_change: Callable[[GroupAssignment | None, int], None]) -> Watcher:

@@ -6,8 +6,8 @@ commit is refused. The multi also checks that the owner znode exists.
 
 Kafka's old consumers write unconditionally. So a commit that finds another version reads the owner znode. If the owner
 znode belongs to this session, and the offset's last write was not a newer claim (a claim's write has the owner znode's
-czxid as its zxid), the commit overwrites the offset. Await every commit before releasing the partition: a later claim
-of the same session would also match.
+czxid as its zxid), the commit overwrites the offset. Await every commit before releasing the partition, because a later
+claim of the same session would also match.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2 (commitOffsets); design: ownership.
 """
@@ -64,7 +64,7 @@ class OffsetRefused(NamedTuple):
 
 NOT_THE_OWNER = OffsetRefused("no longer the owner")
 
-Content = tuple[bytes | None, ZnodeStat] | None  # of ``get``; None: no such znode
+Content = tuple[bytes | None, ZnodeStat] | None  # the result of ``get``; None: no such znode
 
 
 class OffsetRegistry:
@@ -175,8 +175,8 @@ class OffsetRegistry:
         write_at: dict[TopicPartition, int | None],
         settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
-        """Find what this session owns, and at which versions to write. Offsets are read before owners, so that one of
-        the two reads shows a claim in between."""
+        """Find out which of these partitions this session owns, and at which versions to write. Offsets are read before
+        owners, so that one of the two reads shows a claim in between."""
         offset_paths = [self._path(tp) for tp in doubtful]
         owner_paths = [znodes.owner_path(self._group, *tp) for tp in doubtful]
         answers = await found(self._client.get(path) for path in [*offset_paths, *owner_paths])
@@ -205,7 +205,7 @@ class OffsetRegistry:
         if stat.version != commit.token and stat.mzxid == owner.czxid:
             settled[tp] = NOT_THE_OWNER  # the last write was a newer claim
         elif stat.version == commit.token + 1 and data == znodes.encode_offset(commit.offset):
-            settled[tp] = stat.version  # this call's write, whose response was lost
+            settled[tp] = stat.version  # this call wrote it, but the response was lost
         else:
             write_at[tp] = stat.version
 

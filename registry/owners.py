@@ -169,7 +169,7 @@ class OwnerRegistry:
         """The partitions whose owner znode is missing or belongs to another session.
 
         ``on_change`` is called once for each other partition when its owner znode changes or is deleted, even by this
-        session. The watch ends silently with the connection: call this after every reconnect.
+        session. The watch ends silently with the connection, so call this after every reconnect.
         Raises: ConnectionLoss, SessionLost.
         """
 
@@ -188,7 +188,7 @@ class OwnerRegistry:
         """Call ``on_gone`` once when the owner may be gone, so that a claim can follow.
 
         Returns the owner's thread id. Without an owner, returns None and calls nothing. The watch ends silently with
-        the connection: call this after every reconnect. Raises: ConnectionLoss, SessionLost.
+        the connection, so call this after every reconnect. Raises: ConnectionLoss, SessionLost.
         """
         path = self._path(tp)
         try:

@@ -3,7 +3,7 @@
 A killed process that restarts before its old session expires finds its own znode, which looks like that of another
 live process. So the process waits as long as a leftover znode can exist, and then fails. That is the session timeout,
 plus one tick (at most half of the timeout), after which ZooKeeper checks for expired sessions, plus one second. A
-restarted ZooKeeper or a new leader gives sessions their whole timeout again: a lost connection restarts the wait.
+restarted ZooKeeper or a new leader gives sessions their whole timeout again, so a lost connection restarts the wait.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence

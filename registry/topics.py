@@ -126,7 +126,7 @@ class TopicRegistry:
                 raise InvalidZnode(before.faults[0])
             present = sorted(before.partitions.keys() & added.keys())
             if in_doubt and all(before.partitions.get(partition) == added[partition] for partition in added):
-                return before  # this call's write, whose response was lost
+                return before  # this call wrote it, but the response was lost
             if present:
                 raise NodeExists(f"{path}: partitions {present}")
             after = TopicAssignment({**before.partitions, **added}, before.topic_id, before.adding, before.removing)
@@ -167,8 +167,8 @@ class TopicRegistry:
         return self.watch_topic(name, lambda assignment, czxid: on_change(assignment))
 
     def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
-        """Like ``watch_assignment``, but also reports the znode's czxid, which distinguishes topics of one name; 0:
-        deleted, UNKNOWN_CZXID: hidden by an ACL."""
+        """Like ``watch_assignment``, but also reports the znode's czxid, which distinguishes topics of the same name;
+        0: deleted, UNKNOWN_CZXID: hidden by an ACL."""
         return AssignmentWatcher(self._client, name, on_change, self._events)
 
 

@@ -1,6 +1,6 @@
 """Gives Kafka's existing znodes the ACLs that new znodes get with ``zookeeper.set.acl``, or opens them.
 
-Unlike Kafka's tool, it creates no znode: a ``/migration`` with null data prevents a later migration to KRaft
+Unlike Kafka's tool, it creates no znode, because a ``/migration`` with null data prevents a later migration to KRaft
 (KAFKA-19480). Source: ZkSecurityMigrator.scala and ZkData.SecureRootPaths in Kafka 3.9.
 """
 

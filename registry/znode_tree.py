@@ -96,7 +96,8 @@ def owner(node: Znode, sessions: dict[int, str]) -> str:
 
 
 def as_document(node: Znode) -> dict[str, Any]:
-    """The znode for JSON, with ZooKeeper's field names. Session ids and zxids are longs, so hexadecimal text.
+    """The znode for JSON, with ZooKeeper's field names. Session ids and zxids are longs, so they become hexadecimal
+    text.
 
     If an ACL hides the znode, only its path is included.
     """

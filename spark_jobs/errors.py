@@ -32,7 +32,7 @@ class WriteFailed(SourceError):
 
 
 class ExtractionFailed(SourceError):
-    """The next run finishes or drops the leftovers."""
+    """An extraction failed; the next run finishes or drops its leftovers."""
 
 
 class WronglyAsked(ExtractionFailed):
@@ -53,7 +53,7 @@ class JavaDied(ExtractionFailed):
 
 
 class ZooKeeperLost(ExtractionFailed):
-    """The connection broke where the run could not wait for it."""
+    """The connection to ZooKeeper broke at a point where the run could not wait for a new one."""
 
 
 class GroupBusy(ExtractionFailed):
@@ -72,7 +72,7 @@ class AuditFailed(SourceError):
 def reason_only() -> Iterator[None]:
     """In a Python worker of Spark, report expected errors as one sentence without a traceback.
 
-    A worker reads the environment variable when it reports its error, and then exits; no other process reads it.
+    A worker reads SPARK_HIDE_TRACEBACK when it reports its error, and then exits; no other process reads the variable.
     spark.sql.execution.pyspark.udf.hideTraceback.enabled sets it for all errors.
     """
     try:

@@ -116,7 +116,7 @@ def stop(session: Any) -> None:
     from py4j.protocol import Py4JError
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # it warns that the Java process may have ended
+        warnings.simplefilter("ignore", RuntimeWarning)  # PySpark warns that the Java process may have ended
         try:
             session.stop()
         except (Py4JError, OSError):

@@ -6,7 +6,7 @@
     float     4 bytes, big-endian, IEEE 754                  FloatSerializer
     double    8 bytes, big-endian, IEEE 754                  DoubleSerializer
     bytes     as they are                                    ByteArraySerializer
-    json      a JSON document in UTF-8, without blanks
+    json      a JSON document in UTF-8, without spaces
 
 ``None`` stays None both ways (a tombstone). Clients accept any object with ``serialize`` or ``deserialize``, for
 example for a schema registry. Pure.
@@ -110,7 +110,7 @@ class NumberSerde:
 
 
 class JsonSerde:
-    """A JSON document without blanks; characters beyond ASCII are not escaped."""
+    """A JSON document without spaces between tokens; characters beyond ASCII are not escaped."""
 
     def serialize(self, topic: str, value: Any, headers: Sequence[Header] = ()) -> bytes | None:
         if value is None:

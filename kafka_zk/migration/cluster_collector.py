@@ -22,7 +22,7 @@ Files = Mapping[str, Configs]
 async def ask_brokers(
     collector: NodeCollector, addresses: Fact[Mapping[int, Address]], registered: Iterable[int], files: Files
 ) -> Fact[tuple[Node, ...]]:
-    """Ask all brokers in parallel: those with a given address, those in ZooKeeper, and those with a file."""
+    """Ask all brokers in parallel: those whose addresses are given, those in ZooKeeper, and those with a file."""
     with_file = by_id(files)
     known = {} if isinstance(addresses, Unknown) else addresses
     why = addresses if isinstance(addresses, Unknown) else _NOT_LISTED
@@ -39,8 +39,9 @@ async def ask_controllers(
     collector: NodeCollector, zookeeper: ZooKeeperFacts, brokers: Fact[tuple[Node, ...]], broker_files: Files,
     controller_files: Files,
 ) -> tuple[Fact[tuple[Node, ...]], Fact[Quorum]]:  # fmt: skip
-    """The voters, and the quorum as the leader describes it. There are no voters if the cluster certainly has no
-    controllers yet."""
+    """The voters, and the quorum as the leader describes it. The voters are empty if the cluster certainly has no
+    controllers yet.
+    """
     addresses = await controller_addresses(collector, brokers, broker_files, controller_files)
     if isinstance(addresses, Unknown):
         are_none = addresses is _NO_CONTROLLERS and not controller_files and _has_not_begun(zookeeper, brokers)

@@ -64,8 +64,8 @@ def strangers(
     connected: Iterable[Connected], owners: Owners, own_session: int | None, controllers: Iterable[str]
 ) -> Examples:
     """The addresses of clients that are neither brokers nor controllers nor this command; a consumer's address comes
-    with its groups. A tool at the address of a broker or controller is taken for that node, unless the tool is a group
-    member. ``controllers``: their IP addresses.
+    with its groups. A tool that connects from the address of a broker or controller counts as that node, unless it is a
+    group member. ``controllers``: their IP addresses.
     """
     clients = list(connected)
     own = None if own_session is None else own_session & _SESSION_BITS

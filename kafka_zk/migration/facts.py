@@ -101,8 +101,8 @@ class ZooKeeperFacts:
     """The znodes. None: the znode does not exist. ``is_written``: ``/migration`` changed while it was observed.
 
     ``malformed_entities``: quotas and SCRAM credentials of users, clients and IP addresses. ``protected``: znodes whose
-    ACL does not let everybody change them. ``scram_users``: number of users with a SCRAM credential. ``groups``:
-    consumer groups with offsets or members in ZooKeeper.
+    ACL does not allow every client to change them. ``scram_users``: number of users with a SCRAM credential.
+    ``groups``: consumer groups with offsets or members in ZooKeeper.
     """
 
     cluster_id: Fact[str | None]

@@ -1,4 +1,4 @@
-"""A rule, and what it found in a cluster. Pure."""
+"""A rule, and its findings in a cluster. Pure."""
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,7 @@ Seen = Iterator[str | Unknown]
 
 
 class NotKnown(Exception):
-    """A check needs a fact that is not known."""
+    """A check needs an unknown fact."""
 
     def __init__(self, unknown: Unknown) -> None:
         super().__init__(unknown.reason)

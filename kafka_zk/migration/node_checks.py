@@ -192,7 +192,7 @@ def _with_zookeeper(facts: ClusterFacts) -> list[Node]:
 def controllers_without_flag(facts: ClusterFacts) -> Seen:
     controller = known(facts.zookeeper.controller)
     if controller is not None and controller.is_kraft:
-        return  # restarting the controllers without it is how a migration ends
+        return  # a migration ends by a restart of the controllers without the flag
     for path, configs in facts.controller_files.items():
         if configs.get(FLAG) != "true":
             yield f"{path} has no {FLAG}=true"
@@ -206,7 +206,7 @@ def controllers_without_flag(facts: ClusterFacts) -> Seen:
 
     def check(node: Node) -> Seen:
         if isinstance(node.api, Unknown) and node.node_id in with_file:
-            return  # it does not run yet
+            return  # the controller does not run yet
         if not known(node.api).is_migration_ready:
             yield f"controller {node.node_id} was started without {FLAG}=true"
 
@@ -227,7 +227,7 @@ def controller_ids(facts: ClusterFacts) -> Seen:
     ids = {node_id for configs in _configs_with_voters(facts) for node_id in voters(configs)}
     if not isinstance(facts.controllers, Unknown):
         require_controllers(facts)
-        ids |= {node.node_id for node in facts.controllers}  # of a dynamic quorum
+        ids |= {node.node_id for node in facts.controllers}  # the voters of a dynamic quorum
     elif not ids:
         raise NotKnown(Unknown("no configuration names the voters of the quorum", CONTROLLER_FILES))
     for node_id in sorted(ids & broker_ids):

@@ -51,7 +51,7 @@ def finalized_by(facts: ClusterFacts) -> str:
 
 
 def left_over_state(state: Fact[MigrationState] | None) -> str:
-    """Why a metadata log with this state is from an earlier migration, if nothing is copied yet; empty if it is not."""
+    """If nothing is copied yet: why a metadata log with this state is from an earlier migration; empty if it is not."""
     if state is None or isinstance(state, Unknown) or state in (MigrationState.NONE, MigrationState.PRE_MIGRATION):
         return ""
     return f"has the state {state.name}, but nothing is copied yet: it was left by an earlier migration"

@@ -106,7 +106,7 @@ def unknown_status(
 _RECORDED = {
     Phase.NONE: (MigrationState.NONE,),
     Phase.WAITING: (MigrationState.PRE_MIGRATION,),
-    Phase.COPYING: (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION),  # the latter before /migration is written
+    Phase.COPYING: (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION),  # MIGRATION: /migration is not written yet
     Phase.DUAL_WRITE: (MigrationState.MIGRATION,),
     Phase.BROKERS_MOVING: (MigrationState.MIGRATION,),
     Phase.BROKERS_MOVED: (MigrationState.MIGRATION,),
@@ -194,14 +194,14 @@ _NEXT = {
                                 "there is no way back"),
     Phase.FINALIZED: Advice(True, "the migration is done, ZooKeeper is no longer needed"),
 }  # fmt: skip
-"""The advice if nothing prevents the next step. In a half-done rollback something always does."""
+"""The advice if nothing prevents the next step. It has no half-done rollback, in which something always does."""
 
 
 def _go_on(phase: Phase, facts: ClusterFacts) -> Advice:
     obstacles: list[str] = []
     try:
         for each in _obstacles(phase, facts):
-            obstacles.append(each)  # also those before a fact that is not known
+            obstacles.append(each)  # includes the problems that were found before an unknown fact ended the check
     except NotKnown as error:
         if not obstacles:
             return Advice(None, f"{error.unknown.reason} (needed: {error.unknown.remedy})")
@@ -361,7 +361,7 @@ def _back_from_kraft(phase: Phase, facts: ClusterFacts) -> Advice:
     is_elected = controller is not None and not controller.is_kraft
     if controller is not None and controller.is_kraft:
         highest = max(highest, controller.kraft_epoch)
-    if epoch is None or highest > epoch + (not is_elected):  # an election adds 1
+    if epoch is None or highest > epoch + (not is_elected):  # electing a controller will add 1
         text = f"/controller_epoch is {epoch}, and a partition's state may have {highest} (KAFKA-20488)"
         return Advice(False, f"{text}: set /controller_epoch to at least {highest} first")
     steps = ["restart the KRaft brokers in migration mode"] * (phase in (Phase.BROKERS_MOVING, Phase.BROKERS_MOVED))

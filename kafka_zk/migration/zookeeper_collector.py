@@ -46,7 +46,7 @@ class DoctorClient(RegistryClient, Protocol):
     """A client that can also read the ACLs of znodes."""
 
     def is_open(self, path: str) -> Awaitable[bool]:
-        """True if the znode's ACL lets everybody read and change it. Raises NoNode, NoAuth."""
+        """True if the znode's ACL allows every client to read and change it. Raises NoNode, NoAuth."""
 
 
 def not_read() -> ZooKeeperFacts:

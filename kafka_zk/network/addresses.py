@@ -26,7 +26,7 @@ def peer_address(host: str) -> str:
 
 def address_of(text: str) -> str | None:
     """An IP address, or the first one of a host name, in Java's format. May block."""
-    import ipaddress  # few brokers have quotas by address
+    import ipaddress  # imported here, because few brokers have quotas by address
 
     try:
         address = ipaddress.ip_address(text)

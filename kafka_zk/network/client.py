@@ -1,7 +1,7 @@
 """A client's connection to a broker: many requests in flight, matched to responses by correlation id.
 
-The client first sends ApiVersions in its highest version. After error 35, it uses the version that the response names,
-or 0 (KIP-511).
+The client first sends ApiVersions in its highest version. If the broker responds with error 35, the client repeats it
+in the version that the response names, or in version 0 (KIP-511).
 
 When the connection is lost, pending requests fail with the reason. A timeout closes the connection: responses arrive in
 order, so later ones would be late, too.
@@ -153,8 +153,9 @@ class KafkaConnection(TwistedProtocol):
         expect_response: bool = True,
         timeout_s: float | None = None,
     ) -> "Deferred[memoryview]":
-        """Send body parts, not joined, which must not change before they are sent. Fires with the response's body;
-        without ``expect_response`` (acks=0) with an empty one when the request is queued."""
+        """Send the parts of a body without joining them; they must not change before they are sent. Fires with the
+        response's body; without ``expect_response`` (acks=0), fires with an empty body when the request is queued.
+        """
         if self.lost is not None:
             return fail(self.lost)
         correlation_id = self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF

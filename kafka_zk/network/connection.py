@@ -1,8 +1,8 @@
 """A server-side connection: receives frames, handles requests, sends responses.
 
 One request is handled at a time. Nothing is read during a request, while the outgoing queue is full or the peer is
-throttled (``connection_output``), or while there is no memory for the next frame (``connection_input``). A request is a
-coroutine, stepped here: if it never waits, it is answered before ``dataReceived`` returns.
+throttled (``connection_output``), or while there is no memory for the next frame (``connection_input``). A request's
+handler is a coroutine that this module steps. If it never waits, the response is sent before ``dataReceived`` returns.
 
 Produce requests are pipelined: while one waits only for other brokers, the next begins (``in_flight``). Responses keep
 the requests' order.
@@ -51,7 +51,7 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import NO_REQUEST, RequestContext, RequestHeader, parse_request_header
 
 REQUESTS_PER_TURN = 64
-"""Small requests of one read that are handled before other connections get a turn."""
+"""Maximum number of requests from one read that are handled before other connections get a turn."""
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # the first bytes of a frame
@@ -68,7 +68,7 @@ class BrokerConnection(TwistedProtocol):
 
     def __init__(self, settings: ConnectionSettings, number: int, on_lost: Callable[["BrokerConnection"], None]):
         self._settings = settings
-        self._versions: Any = settings.versions  # Any: looked up by plain ints, which equal ApiKey's members
+        self._versions: Any = settings.versions  # Any, because lookups use plain ints as API keys
         self._on_lost = on_lost
         self._number = number
         self._input = ConnectionInput(settings)
@@ -83,7 +83,7 @@ class BrokerConnection(TwistedProtocol):
             self._decoder.max_frame_size_bytes = self._handshake.max_frame_size_bytes
         self._session_end: Any = None  # timer at the end of the handshake's lifetime
         self._slot = Slot.IDLE
-        self._awaited: object = None  # what the handler of the request in the slot awaits
+        self._awaited: object = None  # the Deferred that the handler of the request in the slot awaits
         self._in_flight = InFlight()  # requests older than the one in the slot
         self.active = True
         """True if bytes were received or a full queue was drained since ``SupervisedConnection`` last reset it."""
@@ -184,7 +184,7 @@ class BrokerConnection(TwistedProtocol):
                 break
             self._handle(frames.popleft())
         else:
-            if self._slot is _IDLE and not output.is_muted:  # otherwise the connection already waits
+            if self._slot is _IDLE and not output.is_muted:  # otherwise something else will resume it
                 output.mute(0, self._go_on)
         if frames:
             self._input.pause()
@@ -232,7 +232,7 @@ class BrokerConnection(TwistedProtocol):
         memory = self._memory
         memory.is_released = False
         if memory.size_bytes:
-            self._settle()  # the previous request may have come in the same read
+            self._settle()  # returns the memory of the previous request, which may have come in the same read
             if not self._frames:
                 self._input.hand_over_frames()
         self._step(coroutine, header)
@@ -277,7 +277,7 @@ class BrokerConnection(TwistedProtocol):
         self.context = context
         if lifetime_ms is None:
             self._phase = AUTHENTICATED[self._phase]
-        elif lifetime_ms > 0 and self._phase is _HANDSHAKING:  # otherwise the session has ended before the next request
+        elif lifetime_ms > 0 and self._phase is _HANDSHAKING:  # else the session is over already
             self._phase = LIMIT[self._phase]
             self._session_end = self._settings.clock.callLater(lifetime_ms / 1000, self._shake_again)
         self._decoder.max_frame_size_bytes = self._settings.max_request_size_bytes
@@ -412,7 +412,7 @@ class BrokerConnection(TwistedProtocol):
             self._output.mute(mute_ms, self._go_on)
 
     def _send_when_read(self, waiting: "Deferred[None]", parts: list[Part], mute_ms: int) -> None:
-        """Keep the slices open, and the request in the slot, while a thread reads them."""
+        """Keep the slices open and the request in the slot while a thread reads the slices."""
         self._slot = READ[self._slot]
         try:
             held = hold_slices(parts)

@@ -49,7 +49,7 @@ class ConnectionInput:
         self.memory = settings.memory.account(of_broker=self._is_known and settings.between_brokers)
         self.decoder = FrameDecoder(settings.max_request_size_bytes, self.memory)
         self.frames: deque[memoryview] = deque()
-        self._frames_bytes = 0  # size of ``frames``, without what the decoder still counts
+        self._frames_bytes = 0  # size of ``frames``, except for bytes that the decoder still counts
         self._transport: PushProducer
         self._asked_bytes = 0
         # At the last ``is_slow``:
@@ -111,7 +111,7 @@ class ConnectionInput:
         self.state = GRANT[self.state]
         if self._asked_bytes == self.decoder.needed_bytes:
             self.decoder.grow()
-        else:  # the transport has read ahead and completed the step
+        else:  # the transport has already received the bytes of this step
             self.memory.give_back(self._asked_bytes)
 
     def uses_reserve(self, api_key: int) -> None:

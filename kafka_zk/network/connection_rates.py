@@ -14,7 +14,7 @@ from kafka_zk.base.recent import Recent
 UNLIMITED_RATE = 2147483647
 
 MOST_HELD = 1000
-"""Maximum number of held connections; more are closed immediately."""
+"""Maximum number of held connections; further ones are closed immediately."""
 
 _MOST_ADDRESSES = 10_000
 _KEEP_MS = 3_600_000
@@ -60,7 +60,7 @@ class ConnectionRates:
         return listener in self._listener_bounds or (self._bound != UNLIMITED_RATE and not is_protected)
 
     def accepted(self, listener: str, now_ms: float, *, is_protected: bool) -> int:
-        """Count a connection. Returns for how many ms to accept no other."""
+        """Count a connection. Returns how many ms to wait before accepting the next one."""
         rate = self._listeners.setdefault(listener, Rate(self._window))
         throttle_ms = self._throttle_ms(rate, self._listener_bounds.get(listener, UNLIMITED_RATE), now_ms)
         if not is_protected:
@@ -69,7 +69,7 @@ class ConnectionRates:
         return throttle_ms
 
     def refused_ms(self, listener: str, address: str, now_ms: float) -> int:
-        """Returns 0 and counts the connection if the address's rate allows it; otherwise for how many ms to hold it."""
+        """Returns 0 and counts the connection if the address's rate allows it; otherwise, how many ms to hold it."""
         bound = self._address_bounds.get(address, self._default_address_bound)
         if bound == UNLIMITED_RATE:
             return 0

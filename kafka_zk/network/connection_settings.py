@@ -24,8 +24,9 @@ Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, 
 """Handles a request; the memoryview is its body."""
 
 ResponseHook = Callable[[RequestContext, RequestHeader, Response], int]
-"""Called with each response before it is sent; may write the throttle time into it. Returns how many ms to mute the
-peer."""
+"""Called with each response before it is sent; may write the throttle time into it. Returns the number of ms for which
+to mute the peer.
+"""
 
 
 class HandshakeStep(NamedTuple):

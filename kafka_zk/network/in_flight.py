@@ -1,8 +1,8 @@
 """One connection's requests whose responses are not sent yet.
 
-After its append, a Produce with acks=all waits for followers and no longer needs its records. Its Deferred says so
-(``kept_bytes``), and the next Produce begins: followers fetch several requests' records at a time. Kafka begins the
-next Produce after the response; clients see only a different latency.
+After its append, a Produce with acks=all only waits for followers and no longer needs its records. Its Deferred then
+has ``kept_bytes`` that are not None, and the next Produce begins, so that followers fetch the records of several
+requests at a time. Kafka begins the next Produce after the response; clients see only a different latency.
 
 Pure.
 """

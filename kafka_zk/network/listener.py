@@ -32,8 +32,9 @@ IDLE_CHECKS = 10
 """Idle checks per ``max_idle_ms``: an idle connection is closed after 1.0 to 1.1 times ``max_idle_ms``."""
 
 STALLED_S = 10.0
-"""A connection is closed if its incomplete request receives nothing for this long (up to half more): others may need
-the memory."""
+"""A connection is closed if its incomplete request receives nothing for this long (or up to 1.5 times as long), because
+others may need the memory.
+"""
 
 STALLED_CHECKS = 2
 
@@ -123,7 +124,7 @@ class Listener:
         self._port: Port | None = None
         self._number = 0
         self._check: Any = None
-        self._is_stopped = False  # permanently
+        self._is_stopped = False  # True once ``stop_accepting`` was called
         self._check_interval_s = STALLED_S / STALLED_CHECKS
         self._idle_checks = 0  # checks without progress that make a connection idle; 0: never
         if settings.max_idle_ms > 0:
@@ -171,7 +172,7 @@ class Listener:
 
     @property
     def is_bound(self) -> bool:
-        """False also after a failed move whose old address was no longer free."""
+        """True while the port is open. A failed move closes it if the old address is no longer free."""
         return self._port is not None
 
     async def move(self, host: str, port: int) -> None:
@@ -383,7 +384,7 @@ async def _closed(port: Port | None) -> None:
 
 
 class _HeldConnection(TwistedProtocol):
-    """Closed unread after ``held_ms``; then ``over`` is called once."""
+    """A connection that is closed unread after ``held_ms``; then ``over`` is called once."""
 
     def __init__(self, clock: Any, held_ms: int, over: Callable[[], None]) -> None:
         self._clock = clock

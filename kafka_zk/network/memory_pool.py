@@ -1,4 +1,4 @@
-"""One memory budget for a broker's requests: their frames, and what handlers allocate.
+"""One memory budget for a broker's requests: their frames, and the memory that handlers allocate.
 
 Every connection has an account, charged until its request is answered or the connection is lost. While it waits for
 memory, the connection is not read. Rules:
@@ -71,8 +71,8 @@ class MemoryPool:
     Attributes:
         limit_bytes: the budget, without the brokers' reserve.
         used_bytes: all accounts plus ``kept_bytes``, without the overdraft.
-        overdraft_bytes: what one account holds above the limit.
-        kept_bytes: what outlives requests, at most 1/KEPT_SHARE of the budget.
+        overdraft_bytes: the bytes that one account holds above the limit.
+        kept_bytes: memory that outlives requests, at most 1/KEPT_SHARE of the budget.
         receive_bytes: maximum per read: FREE_BYTES while the budget is used up, otherwise 0 for the whole buffer.
     """
 
@@ -90,7 +90,7 @@ class MemoryPool:
             limit_bytes,
             limit_bytes - limit_bytes // SMALL_SHARE,
         )
-        # By kind; only the first ask is considered.
+        # The waiting asks by kind; only the first one of each kind is considered.
         self._lines: tuple[dict[_Ask, None], ...] = ({}, {}, {})
         self._ask_count = 0
         self._overdrawn: MemoryAccount | None = None
@@ -272,7 +272,7 @@ class MemoryAccount:
         self._pool._serve()
 
     def release(self) -> None:
-        """Return the memory of a request that only waits from now on."""
+        """Return the memory of a request that from now on only waits."""
         size_bytes = self.frame_bytes + self.reserved_bytes
         self.frame_bytes = 0
         self.is_released = True
@@ -284,7 +284,7 @@ class MemoryAccount:
         pool = self._pool
         self.reserved_bytes = self.frame_bytes = 0
         self._remove(self.size_bytes - left_bytes)
-        if self.overdraft_bytes:  # what is left counts against the budget from now on
+        if self.overdraft_bytes:  # the bytes that are left count against the budget from now on
             pool.overdraft_bytes -= self.overdraft_bytes
             pool._use(self.overdraft_bytes)
             self.overdraft_bytes = 0

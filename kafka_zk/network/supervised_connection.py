@@ -47,7 +47,7 @@ class SupervisedConnection(BrokerConnection):
         return self._output.seen_queued_bytes > 0 and self._memory.size_bytes > 0
 
     def expire_request_early(self) -> None:
-        """End the request's wait (``ClientWait``) if it holds memory: others need it."""
+        """End the request's wait (``ClientWait``) early if the request holds memory, because others need the memory."""
         if isinstance(self._awaited, ClientWait) and self._memory.size_bytes:
             self._awaited.expire_early()
 

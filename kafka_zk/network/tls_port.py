@@ -57,7 +57,7 @@ class HandshakeTurns:
             step = self._waiting.popleft()
             try:
                 step()
-            except Exception:  # other connections' steps must run
+            except Exception:  # because the steps of other connections must run
                 _log.failure("a step of a TLS handshake failed: {step}", step=step)
 
 

@@ -6,8 +6,8 @@ so queue sizes count plaintext.
 
 The protocol is connected before the handshake; data that it writes wait until the handshake has succeeded. A failed
 handshake closes the connection with ``SslAuthenticationFailed``. The socket is read only after all received data were
-delivered. So at most ``_RECEIVE_BYTES`` and one TLS record stay encrypted during a pause, and all data are delivered
-before the end of the connection. Imported on demand, because it loads OpenSSL.
+delivered. So at most ``_RECEIVE_BYTES`` and one TLS record stay encrypted during a pause, and the end of the connection
+is reported after all data. Imported on demand, because it loads OpenSSL.
 """
 
 import contextlib
@@ -100,7 +100,7 @@ class TlsFrameTransport(FrameTransport):
         self._received_ciphertext = _NOTHING  # in the shared buffer, only during this turn; not yet passed to OpenSSL
         self._ciphertext = _NOTHING  # not accepted by the socket yet
         self._encrypted_bytes = 0  # plaintext bytes at the queue's head, in ``_ciphertext``
-        self._control_bytes = 0  # of the ciphertext: OpenSSL's own messages
+        self._control_bytes = 0  # number of bytes of the ciphertext that are OpenSSL's own messages
 
     def _failure(self, error: BaseException) -> Exception:
         raise NotImplementedError
@@ -175,7 +175,7 @@ class TlsFrameTransport(FrameTransport):
 
     def doWrite(self) -> Any:
         """Like ``FrameTransport.doWrite``, after the handshake and OpenSSL's own messages."""
-        if not self.connected:  # a read in this turn closed it
+        if not self.connected:  # a read in the same turn closed the connection
             return None
         if self._ciphertext and not self._encrypted_bytes:
             ended = self._write_control()
@@ -409,7 +409,7 @@ class TlsFrameTransport(FrameTransport):
                     break
         except ssl.SSLError:
             self._has_failed = True
-            if not filled:  # otherwise the next call raises it, after these data
+            if not filled:  # otherwise return the data; the next call raises the error
                 raise
         return filled
 

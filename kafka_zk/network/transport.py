@@ -48,7 +48,7 @@ _receive_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # 
 _FRAME_SIZE = struct.Struct(">i")
 _JOIN_BELOW_BYTES = 4096
 _COPY_BELOW_BYTES = 4096
-"""Frames whose slices are not larger are copied, so a peer that does not read uses at most this much memory."""
+"""Slices are copied while the queue is not larger, so a peer that does not read uses at most this much memory."""
 _log = Logger()
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ class FrameTransport(_Base):
         self.protocol.dataReceived(self._buffer[:count])  # type: ignore[call-arg,misc]
         if (
             count == RECEIVE_BUFFER_BYTES and self._decoder is not None and not self._aborting
-        ):  # more data are there, maybe of one big frame
+        ):  # more data is waiting, maybe of one big frame
             target = self._rest_of_big_frame(self._decoder)
             if target is not None:
                 return self._receive_into(target)

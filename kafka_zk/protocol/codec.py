@@ -90,7 +90,7 @@ def encode_body_in_steps(message: Message, api_key: int, version: int) -> Genera
 
 @cache
 def response_rows(api_key: int, version: int, *path: str) -> Packer:
-    """Encodes elements of the array at ``path``, which may contain only numbers and arrays of numbers."""
+    """The packer of the elements of the array at ``path``, which may contain only numbers and arrays of numbers."""
     table = _table(api_key, "response", version)
     for name in path:
         table = _elements_table(table, name)

@@ -27,7 +27,7 @@ class _Failure:
         return {field.name: field for field in table.untagged(self._version)}
 
     def fill(self, response: Any, entry: Any) -> None:
-        """``entry``: the corresponding request or struct in it, or a name or number."""
+        """``entry``: the request, or the struct, name or number in it, to which ``response`` corresponds."""
         fields = self.fields(response.table)
         code = next((name for name in _CODES if name in fields), None)
         if code is not None:
@@ -39,7 +39,7 @@ class _Failure:
                 is_above = code is not None or not self._has_code(field.struct)
                 results = [] if is_above else self._results(field.struct, self._entries(field, entry))
                 setattr(response, field.name, results)
-            elif field.name not in (*_CODES, _REASON) and not field.default:  # a nonzero default means: unknown
+            elif field.name not in (*_CODES, _REASON) and not field.default:  # a nonzero default stands for "unknown"
                 self._repeat(response, field, entry)
 
     def _has_code(self, table: Table) -> bool:

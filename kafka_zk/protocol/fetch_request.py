@@ -142,7 +142,7 @@ def read_fetch_request_in_steps(version: int, body: memoryview) -> Generator[int
 
 
 def _count(left: int, count: int) -> int:
-    """Return how many more topics and partitions are allowed after ``count`` of ``left``. Raises ProtocolError."""
+    """Return how many more topics and partitions are allowed after another ``count``. Raises ProtocolError."""
     if count > left:
         raise ProtocolError(f"more than {_MAX_ELEMENTS} topics and partitions")
     return left - count

@@ -19,7 +19,7 @@ from kafka_zk.protocol.errors import OtherProtocol, ProtocolError
 from kafka_zk.protocol.memory import UNLIMITED, Memory
 
 BIG_FRAME_BYTES = 2 * 1024 * 1024
-"""A mapping is slower for smaller frames."""
+"""From this size on, a mapping is faster than a bytearray."""
 
 UNCOUNTED_BYTES = 4096
 """Frames up to this size do not use the budget."""

@@ -6,7 +6,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.primitives import Buffer
 
 MAX_RESPONSE_BYTES = 104857600
-"""Limit of responses about the whole cluster, for example Metadata; Kafka's default socket.request.max.bytes."""
+"""Limit of responses about the whole cluster, for example Metadata; equals Kafka's default socket.request.max.bytes."""
 
 MAX_BATCH_BYTES = 104857600
 """A Fetch response exceeds max_bytes by at most one batch (KIP-74), and batches are no larger than requests."""

@@ -66,7 +66,7 @@ _NUMBERS_AT_ONCE = 128
 generator."""
 
 _NUMBERS_OF_MOST = 8
-"""Smaller arrays of numbers have a prepared ``struct``."""
+"""Arrays with fewer numbers are read with a prepared ``struct``."""
 
 _NO_UUID = bytes(16)
 

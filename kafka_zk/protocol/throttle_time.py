@@ -4,7 +4,7 @@ In most responses the field comes first, or after fixed-size fields. In Produce 
 responses it follows arrays, which must be decoded to find it. Version 0 of many APIs, and all versions of a few, lack
 it. In error responses to FindCoordinator (versions 1 to 3) and AlterUserScramCredentials, Kafka leaves the field at 0.
 
-Source of the last rule: getErrorResponse in FindCoordinatorRequest and AlterUserScramCredentialsRequest@3.9.
+Source for error responses: getErrorResponse in FindCoordinatorRequest and AlterUserScramCredentialsRequest@3.9.
 """
 
 import struct

@@ -156,7 +156,7 @@ class _Keys:
                 content = file.read(MOST_STORE_BYTES + 1)
         except OSError as error:
             raise InvalidSecurity(f"{key}={path}: {error.strerror}") from None
-        except (ValueError, RuntimeError) as error:  # a NUL, or an unknown user's home directory
+        except (ValueError, RuntimeError) as error:  # the path has a NUL, or an unknown user's home directory
             raise InvalidSecurity(f"{key}={path!r}: {error}") from None
         if len(content) > MOST_STORE_BYTES:
             raise InvalidSecurity(f"{key}={path}: the file is larger than 16 MB, so it is not a key store")

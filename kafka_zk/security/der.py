@@ -1,4 +1,4 @@
-"""Parses DER, as far as certificates and key stores need it.
+"""Parses the parts of DER that occur in certificates and key stores.
 
 Source: ITU-T X.690.
 """

@@ -1,7 +1,7 @@
 """A certificate's subject in Java's form, which is a principal's name. Pure.
 
-Attributes without a keyword in Java are an object identifier and the value's DER in hexadecimal. Source: RFC 2253;
-X500Principal.getName() and sun.security.x509.AVA (Java 17), RFC 5280 4.1.
+An attribute for which Java has no keyword is written as an object identifier and the value's DER in hexadecimal.
+Source: RFC 2253; X500Principal.getName() and sun.security.x509.AVA (Java 17), RFC 5280 4.1.
 """
 
 from kafka_zk.security import der

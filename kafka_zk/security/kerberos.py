@@ -4,7 +4,7 @@ After tokens have established a context, the broker offers its security layers, 
 client names a user to act as, that has no effect, as in Kafka.
 
 Needs ``pip install 'kafka-zk[gssapi]'``, keytabs and /etc/krb5.conf (KRB5_CONFIG). As in Kafka, clients try again after
-a replayed or not yet valid ticket. Without a valid ticket, a client's first login fails for good. Later logins are
+a replayed or not yet valid ticket. Without a valid ticket, a client's first login fails permanently. Later logins are
 retried, because ``kinit`` may renew the ticket late.
 Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin, KerberosError@3.9; GssKrb5Server (Java 17).
 Tests with a KDC: tests/peers/secured/test_kerberos.py.
@@ -20,7 +20,7 @@ from kafka_zk.security.client_security import KerberosLogin
 from kafka_zk.security.errors import InvalidSecurity, RefusedForNow, SaslAuthenticationFailed
 
 _NO_LAYER = 1
-_NONE_OFFERED = bytes((_NO_LAYER, 0, 0, 0))  # no buffer either: messages are not wrapped
+_NONE_OFFERED = bytes((_NO_LAYER, 0, 0, 0))  # the buffer size is 0, because messages are not wrapped
 _KRB5_ERRORS = -1765328384  # first of krb5's error codes
 _RETRIABLE = frozenset((_KRB5_ERRORS + code) % 2**32 for code in (21, 33, 34))  # client or ticket not yet valid, replay
 _KDC_UNREACHABLE = (_KRB5_ERRORS + 156) % 2**32
@@ -82,7 +82,8 @@ class GssapiServer:
     def __init__(self, gssapi: Any, credentials: Any) -> None:
         self._gssapi = gssapi
         self._context = gssapi.SecurityContext(creds=credentials, usage="accept")
-        # True would return an error token and raise in the next step, which never comes: clients reject that token.
+        # With True, the library returns an error token and raises only in the next step. Clients reject that token, so
+        # there is no next step.
         self._context.__DEFER_STEP_ERRORS__ = False
         self._has_offered = False
         self.principal = ""
@@ -161,7 +162,7 @@ def _client_failure(error: Any, what: str, *, had_ticket: bool = False) -> Excep
 
 @contextmanager
 def _store(login: KerberosLogin) -> Iterator[dict[str, str] | None]:
-    """Where the library finds tickets: the user's cache, or a keytab with a cache that no other login uses
+    """The store in which the library finds tickets: the user's cache, or a keytab with a cache that no other login uses
     concurrently.
 
     Later logins use that cache and its valid tickets again.

@@ -106,7 +106,7 @@ def _tls(keys: ListenerKeys, *, has_sasl: bool) -> ListenerTls:
 
 
 def ignored_client_auth(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
-    """SASL_SSL listeners that ignore ``ssl.client.auth``, which has no prefix."""
+    """SASL_SSL listeners that ignore ``ssl.client.auth``, because the key lacks their prefix."""
     if properties.get("ssl.client.auth", "none").strip().lower() == "none":
         return []
     return [

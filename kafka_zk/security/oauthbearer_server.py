@@ -16,8 +16,8 @@ from kafka_zk.security.password import Password
 from kafka_zk.security.token_validation import RefusedToken, ValidToken
 
 MECHANISM = "OAUTHBEARER"
-_PLAIN = r"[^\0,=]"  # in a name; commas and equals signs are escaped
-_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # no alternative per letter, which is slow
+_PLAIN = r"[^\0,=]"  # a character of a name; commas and equals signs are escaped
+_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # one alternative per letter would be slow
 _FIRST = re.compile(rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:[^\x01]*\x01)*)\x01", re.DOTALL)
 _PAIR = re.compile(r"(?P<key>[A-Za-z]+)=(?P<value>[\x21-\x7e \t\r\n]+)")
 _BEARER = re.compile(r"bearer +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.IGNORECASE)

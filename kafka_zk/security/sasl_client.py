@@ -12,7 +12,7 @@ SaslClient = Generator[bytes, bytes, None]
 
 
 def sasl_client(settings: SaslSettings, random: Random, host: str) -> SaslClient:
-    """The messages of one login to the broker at ``host``. It blocks if ``settings.may_wait``.
+    """The messages of one login to the broker at ``host``. This may block if ``settings.may_wait``.
 
     Raises TokenUnavailable; TicketUnavailable and SaslAuthenticationFailed, also from the generator.
     """

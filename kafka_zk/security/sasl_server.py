@@ -42,7 +42,7 @@ class SaslState(Enum):
 
 
 class UnexpectedRequest(Exception):
-    """Invalid during the login; the connection is closed without a response."""
+    """The request is invalid during the login; the connection is closed without a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class SaslServer:
         return final
 
     def _found(self, first: scram.ClientFirst) -> tuple[Login, ScramCredential]:
-        """The claimed login, and the credential to prove."""
+        """The login that the client claims, and the credential that it must prove to have."""
         if not first.is_token:
             credential = self._listener.credentials.find(self._mechanism, first.username)
             return Login(first.username, self._mechanism), credential

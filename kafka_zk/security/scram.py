@@ -36,8 +36,8 @@ _MOST_ITERATIONS = 1_000_000  # 1 s of a client's time; a hostile server could r
 _GS2 = "n,,"
 _VALUE = r"[^\0,]+"
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
-_PLAIN = r"[^\0,=]"  # in a name; commas and equals signs are escaped
-_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # no alternative per letter, which is slow
+_PLAIN = r"[^\0,=]"  # a character of a name; commas and equals signs are escaped
+_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # one alternative per letter would be slow
 _BASE64 = r"[A-Za-z0-9/+]+={0,2}"
 _EXTENSIONS = rf"(?P<extensions>(?:,[A-Za-z][A-Za-z0-9]*={_VALUE})*)"
 _CLIENT_FIRST = re.compile(

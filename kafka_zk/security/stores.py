@@ -127,9 +127,9 @@ def _pkcs12_authorities(data: bytes, password: Password | None) -> list[str]:
 def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificate"]:
     """The certificates, without those of the key and its issuers.
 
-    ``cryptography`` hides Java's mark of trusted entries, so issuers are recognized by their subject. Java gives each
-    issuer of a key its subject as alias (friendly name). So if several entries have an issuer's subject, and one of
-    them has that alias, this one is the issuer; the others are kept.
+    ``cryptography`` hides Java's mark of trusted entries, so issuers are recognized by their subject. As the alias
+    (friendly name) of each issuer of a key, Java uses the issuer's subject. So if several entries have an issuer's
+    subject, and one of them also has it as its alias, only that entry is the issuer; the others are kept.
     """
     if store.key is None:
         return list(store.additional_certs)

@@ -72,7 +72,7 @@ def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
 
 
 def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> str | None:
-    """Why such a client cannot connect to such a server, apart from host names; None if it can."""
+    """Why a client with these settings cannot connect to the server; None if it can. Host names are not checked."""
     asking = client_context(replace(client, check_host_name=False))
     answering = server_context(server, client_auth)
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -161,7 +161,7 @@ class KafkaZkContainer(DockerContainer):
             self.with_env("KAFKA_ZK_FAULTS_PORT", str(FAULTS_PORT))
             self.with_env(FAULTS_TOKEN_VARIABLE, self.faults_token)
         self.data_dir = data_dir
-        options: dict[str, Any] = {"healthcheck": {"test": ["NONE"]}}  # the engine's health check is not used
+        options: dict[str, Any] = {"healthcheck": {"test": ["NONE"]}}  # disables the image's health check
         if data_dir is not None:
             data_dir.mkdir(parents=True, exist_ok=True)
             self.with_volume_mapping(data_dir.resolve(), DATA, "rw")

@@ -16,7 +16,7 @@ from kafka_zk.testing.zookeeper import quick_cluster
 
 
 def why_no_engine() -> str | None:
-    """One sentence; None if containers can run."""
+    """Why containers cannot run, in one sentence; None if they can."""
     try:
         DockerClient.from_env().ping()
     except DockerException as error:

@@ -15,7 +15,7 @@ from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 Server = TypeVar("Server", EmbeddedCluster, EmbeddedZooKeeper)
 
 ENTRIES_SHOWN = 20
-"""The newest entries of each server; the others are counted."""
+"""Number of each server's newest entries that are shown; earlier ones are only counted."""
 LINES_SHOWN = 8
 """Maximum number of lines shown for each entry, because stack traces are long."""
 
@@ -98,7 +98,7 @@ class ServerLogs:
     def watched(
         self, server: Server, *, shared: bool = False, start: Callable[[Server], object] | None = None
     ) -> Iterator[Server]:
-        """Run a server within the block. ``shared``: used by several tests. ``start`` starts it in another way."""
+        """Run a server within the block. ``shared``: used by several tests. ``start``: starts it instead."""
         (self._shared if shared else self._own).append(server)
         if start is not None:
             start(server)

@@ -19,7 +19,7 @@ Document = dict[str, Any]
 
 
 class Keeper:
-    """Owns the cluster, in the controller. ``start``: starts and returns it. ``address``: what workers need to ask."""
+    """Owns the cluster, in the controller. ``start``: starts and returns it. ``address``: where workers ask for it."""
 
     def __init__(self, start: Callable[[], EmbeddedCluster]) -> None:
         key = os.urandom(32)

@@ -3,8 +3,9 @@
 TICK_TIME_MS = 200
 SESSION_TIMEOUT_MS = 4_000
 CONNECTION_TIMEOUT_MS = 30_000
-"""For the first connection. The default is the session's timeout, in which a server that has just started cannot always
-answer its first TLS handshake on a busy machine."""
+"""Time limit of the first connection. The default is the session's timeout, which may be too short: on a busy machine,
+a server that has just started may need longer for its first TLS handshake.
+"""
 SESSION_KEYS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "zookeeper.connection.timeout.ms": str(CONNECTION_TIMEOUT_MS),

@@ -152,7 +152,7 @@ class RegistryClient(Protocol):
         """Run atomically. Returns each create's path and each set's stat, else None. Raises MultiFailed."""
 
     def sync(self) -> Awaitable[None]:
-        """Renew the lease: the leader answers this request, which has no effect."""
+        """Renew the lease with a request that the leader answers and that has no other effect."""
 
     def close(self) -> Awaitable[None]:
         """End the session; ZooKeeper deletes its ephemerals immediately."""

@@ -1,7 +1,7 @@
 """Closes a dead process's ZooKeeper session, so that its ephemerals are deleted immediately.
 
 One write both resumes and closes the session, so no crash can leave it open in between. The requested timeout is the
-minimum: if the close is lost, the session soon expires.
+minimum, so that the session soon expires if the close is lost.
 Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: after a connect request that
 resumes a session, the server continues to read.
 """
@@ -84,7 +84,7 @@ def _connect(host: str, port: int, tls: ssl.SSLContext | None, limit_s: float) -
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         try:
             connection = socket.socket(family, kind, protocol)
-        except OSError as error:  # for example, there is no IPv6
+        except OSError as error:  # for example, the machine has no IPv6
             failure = error
             continue
         try:

@@ -54,7 +54,7 @@ class ConnectionTimeout(RegistryError):
 
 
 class ConnectionLoss(RegistryError):
-    """The connection broke before the response: the operation may have happened."""
+    """The connection broke before the response, so the operation may have happened."""
 
 
 class SessionLost(RegistryError):
@@ -118,8 +118,8 @@ class ControllerMoved(RegistryError):
 
 
 class ControlledByKRaft(RegistryError):
-    """A KRaft controller has taken ``/controller``: the cluster is migrating to KRaft, in which this broker cannot take
-    part."""
+    """A KRaft controller has taken ``/controller``, so the cluster is migrating to KRaft. This broker cannot take part
+    in that."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__(

@@ -60,7 +60,7 @@ class _Request:
         self.path = path
         self.by_leader = by_leader  # False for reads: any server answers
         self.sent_ms = sent_ms
-        self.waiting = waiting  # with callback(result) and errback(exception)
+        self.waiting = waiting  # has callback(result) and errback(exception)
         self.convert = convert
 
 
@@ -297,7 +297,8 @@ class KazooClientBase(ABC):
         request.waiting.errback(error)
 
     def _renew_lease(self, request: _Request) -> None:
-        """Renew the lease for responses of the leader only: a server that has lost the leader still answers reads."""
+        """Renew the lease only for responses of the leader, because a server that has lost the leader still answers
+        reads."""
         if request.by_leader:
             self._lease.answered(request.sent_ms)
 
@@ -408,7 +409,7 @@ class KazooClientBase(ABC):
     def _change_state(self, state: SessionState, error: type[RegistryError] | None = None) -> None:
         changed, self._state = state is not self._state, state
         if error is not None:
-            self._fail_outstanding(error)  # after the state change: an immediate retry is not accepted
+            self._fail_outstanding(error)  # after the state change, so that an immediate retry is rejected
         if changed:
             notify(self._listeners, state)
 

@@ -1,4 +1,4 @@
-"""One kazoo session, its errors and results: what is specific to kazoo in both clients.
+"""One kazoo session, its errors and results: the parts of both clients that are specific to kazoo.
 
 kazoo serves only as a connection: no recipes, retries, chroot or worker threads. These properties matter:
 - After a session expires, a kazoo client creates a new one, which could run requests for the old session. So a
@@ -175,10 +175,10 @@ class PostedWatch:
         self._watch = watch
         self._path = path
         self._post = post
-        self.armed = True  # False after a failed read: the server has set no watch
+        self.armed = True  # False after a failed read, because the server has set no watch
 
     def __bool__(self) -> bool:
-        """False makes kazoo forget the watch of a failed read."""
+        """False after a failed read, so that kazoo forgets the watch."""
         return self.armed
 
     def __call__(self, event: Any) -> None:
@@ -199,7 +199,8 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         self._failed_s: dict[tuple[str, int], float] = {}  # address -> time of its last failed connection
 
     def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
-        """The addresses in the order of the attempts. Source: ClientCnxn.java (connectTimeout) of ZooKeeper 3.9."""
+        """The addresses in the order in which they are tried. Source: ClientCnxn.java (connectTimeout) of ZooKeeper
+        3.9."""
         addresses = super()._expand_client_hosts()
         client = self.client
         client.handler.connect_timeout_s = client.connect_timeout_ms() / max(1, len(addresses)) / 1000
@@ -332,7 +333,7 @@ class KazooSession:
 
     @property
     def failure(self) -> str | None:
-        """Why the last attempt to connect failed, for the end of a sentence."""
+        """Why the last attempt to connect failed, as text that can end a sentence."""
         error, over_tls = self._failure, self._security.tls
         if _closed_in_login(error):
             return "the server closed the connection during the SASL login; are user and password right?"
@@ -395,5 +396,5 @@ _REFUSALS = exceptions.AuthFailedError | exceptions.SASLException | exceptions.S
 
 
 def _closed_in_login(error: BaseException | None) -> bool:
-    """True if the connection ended during the login: the server rejected it or is stopping."""
+    """True if the connection ended during the login, because the server rejected it or is stopping."""
     return isinstance(error, exceptions.AuthFailedError) and isinstance(error.__cause__, ConnectionDropped)

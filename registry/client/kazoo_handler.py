@@ -38,7 +38,7 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def __init__(self, tls_context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._tls_context = tls_context
-        self.connect_timeout_s = 0.0  # per server; kazoo waits a whole session timeout
+        self.connect_timeout_s = 0.0  # per server; kazoo itself waits a whole session timeout
 
     def start(self) -> None:
         """Does nothing: there are no worker threads."""

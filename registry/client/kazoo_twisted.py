@@ -2,9 +2,9 @@
 
 The threads meet only in ``_wake``.
 
-A server does not resume a session that has seen newer data than the server: it closes the connection. If servers were
-emptied or restored, this repeats forever. So if a session could not be resumed within its timeout, the client opens a
-spare one. If that is granted and the old one is still not resumed, the old session is lost.
+A server does not resume a session that has seen newer data than the server; it closes the connection instead. If
+servers were emptied or restored, this repeats forever. So if a session could not be resumed within its timeout, the
+client opens a spare one. If that is granted and the old one is still not resumed, the old session is lost.
 """
 
 from collections.abc import Callable, Coroutine
@@ -27,8 +27,8 @@ from kafka_zk.registry.client.session import cancellable
 _log = Logger()
 
 _WORK_COUNT = 500  # responses per reactor turn, unless they take longer than SLICE_S
-_HEARTBEATS = 5  # per session timeout
-_MISSED_HEARTBEATS = 3  # in a row; then the connection is dead
+_HEARTBEATS = 5  # number of heartbeats per session timeout
+_MISSED_HEARTBEATS = 3  # after this many in a row, the connection counts as dead
 _RECOGNITION_INTERVAL_S = 10.0
 
 
@@ -136,7 +136,7 @@ class KazooTwistedClient(KazooClientBase):
             self._reactor.callFromThread(self._work_off)
 
     def _work_off(self) -> None:
-        self._wake_planned = False  # first: later posts schedule another call
+        self._wake_planned = False  # cleared first, so that later posts schedule another call
         end_s = self._reactor.seconds() + SLICE_S
         for _ in range(_WORK_COUNT):
             try:

@@ -20,7 +20,7 @@ class Pulse:
         """True if the owner's thread has run since the last ``told``."""
 
     def told(self) -> None:
-        """Call this after a ping or a connect."""
+        """Post a call to the owner's thread. Call this after a ping or a connect."""
         if self._post is not None:
             self.beats = False
             self._post(self._turned)

@@ -1,8 +1,8 @@
 """A ZooKeeper client's identity, transport security and ACLs: values and rules.
 
 By default, znodes are open. With ``zookeeper.set.acl``, only the creator may change them, and everyone may read them,
-unless they may contain secrets. ``/consumers`` stays open: members have identities of their own, or none. Source:
-ZkData.scala@3.9.
+unless they may contain secrets. ``/consumers`` stays open, because members have identities of their own, or none.
+Source: ZkData.scala@3.9.
 """
 
 import enum

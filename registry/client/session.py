@@ -28,7 +28,7 @@ def cancellable(clock: Timers, delay_s: float, work: Callable[[], None]) -> Call
 
 
 class _Sessions(Protocol):
-    """The methods that waiting for a connection needs."""
+    """The client's methods that are used to wait for a connection."""
 
     @property
     def state(self) -> SessionState: ...
@@ -103,7 +103,7 @@ def notify(listeners: Iterable[Callable[[SessionState], None]], state: SessionSt
 async def fires_within(clock: Timers, waiting: "Deferred[Any]", delay_s: float) -> bool:
     """Wait at most ``delay_s`` for a Deferred, even if it ignores its cancellation.
 
-    Returns False if it did not fire: it is cancelled, and a later result dropped. Raises its failure.
+    Returns False if the Deferred did not fire; it is then cancelled, and a later result is dropped. Raises its failure.
     """
     outcome: Deferred[bool] = Deferred(lambda _: waiting.cancel())
     is_over = False

@@ -20,7 +20,7 @@ VARIABLE = "KAFKA_ZK_SESSION_PIPE"
 
 
 class ReportedSession(NamedTuple):
-    """A session, with what closing it needs."""
+    """A session, with the values needed to close it."""
 
     pid: int
     session_id: int
@@ -46,7 +46,7 @@ def described(descriptor: int) -> str:
 
 
 class _Sessions(Protocol):
-    """The client's methods that reporting needs."""
+    """The client's methods that are used to report sessions."""
 
     @property
     def session_id(self) -> int | None: ...
@@ -65,7 +65,7 @@ class SessionPipe:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        """Helpers that write the process's files inherit it: while they live, the process counts as alive."""
+        """Helpers that write the process's files inherit it, so while they live, the process counts as alive."""
         self._reported_id: int | None = None
         os.set_inheritable(descriptor, False)
         os.set_blocking(descriptor, False)

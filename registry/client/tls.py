@@ -47,12 +47,12 @@ def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def is_distrust(error: BaseException) -> bool:
-    """True if the client rejected the server's certificate: further attempts are pointless."""
+    """True if the client rejected the server's certificate, so that further attempts are pointless."""
     return isinstance(_ssl_cause(error), ssl.SSLCertVerificationError)
 
 
 def explain(error: BaseException, tls: Tls | None) -> str:
-    """Why a connection failed, for the end of a sentence."""
+    """Why a connection failed, as text that can end a sentence."""
     cause = _ssl_cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         if cause.verify_code in NAME_MISMATCH:

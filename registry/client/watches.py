@@ -25,7 +25,7 @@ T = TypeVar("T")
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
 
-Zxids = tuple[int, ...]  # of the znode; () if absent
+Zxids = tuple[int, ...]  # a znode's zxids; () if it is absent
 
 
 class Watcher(Protocol):
@@ -189,7 +189,7 @@ class ChildrenWatcher:
 class DataWatcher:
     """Reports data and stat (None, None if absent) at the start and after each change.
 
-    ``on_hidden`` is called when an ACL hides the znode. When the data can be read again, they are reported as a change.
+    ``on_hidden`` is called when an ACL hides the znode. When the data can be read again, it is reported as a change.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
     {"version":1,"acls":[{"principal":"User:alice","permissionType":"Allow","operation":"Read","host":"*"}]}
 
-Names are not encoded, so they contain no ``/``. Without ACLs, there is no znode, or its data are empty. One entry that
+Names are not encoded, so they contain no ``/``. Without ACLs, there is no znode, or its data is empty. One entry that
 cannot be parsed invalidates the znode, since it may deny; in Kafka, such an entry never matches.
 
 Source: LiteralAclStore, ExtendedAclStore, ResourceZNode in ZkData.scala, AclEntry.scala@3.9; seen on a 3.9.1 broker.

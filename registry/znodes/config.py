@@ -24,14 +24,14 @@ DEFAULT_ENTITY = "<default>"
 
 
 class ConfigChange(NamedTuple):
-    """``entity_name``: encoded, maybe in parts (``alice/clients/app``)."""
+    """``entity_name``: encoded, possibly in parts (``alice/clients/app``)."""
 
     entity_type: str
     entity_name: str
 
 
 class EntityConfig(NamedTuple):
-    """``values``: the valid ones. ``faults``: sentences that each name the znode and a fault."""
+    """``values``: the valid entries. ``faults``: sentences that each name the znode and a fault."""
 
     values: dict[str, str]
     faults: tuple[str, ...] = ()
@@ -60,9 +60,9 @@ def encode(config: Mapping[str, str]) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> EntityConfig:
-    """The config as Kafka reads it: empty unless the data are JSON with an object 'config'.
+    """The config as Kafka reads it: empty unless the data is JSON with an object 'config'.
 
-    Null and empty data (a parent that an old tool created) are not a fault. A value that is not a string is left out;
+    Null or empty data (a parent that an old tool created) is not a fault. A value that is not a string is left out;
     Kafka fails on it. Source: ConfigEntityZNode.decode in Kafka 3.9.
     """
     if not data:

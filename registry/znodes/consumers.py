@@ -71,7 +71,7 @@ def is_znode_name(name: str) -> bool:
 def group_id_fault(group: str) -> str | None:
     """Why no consumer can join a group of this ``group.id``, in one sentence.
 
-    Impossible znode names, too, are rejected; Kafka fails later. Source: ConsumerConfig.validateGroupId@1.1.
+    Names that no znode can have are also rejected; Kafka fails later. Source: ConsumerConfig.validateGroupId@1.1.
     """
     if _GROUP_ID.fullmatch(group) and is_znode_name(group):
         return None

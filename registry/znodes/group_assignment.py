@@ -5,8 +5,8 @@
      "capacities":{"<consumer id>":2}}
 
 ``partitions``: per topic, by partition number, an index into ``threads`` (-1: none). ``static``: timeouts in ms of
-static members, whose partitions are reserved during their absence; ``capacities``: those that they registered, if any.
-The znode is persistent. It is only advice: the owner znode decides.
+static members, whose partitions are reserved during their absence; ``capacities``: the capacities that the static
+members registered, if any. The znode is persistent. It is only advice: the owner znode decides.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class GroupAssignment:
     leader: str
     assignment: Mapping[TopicPartition, str]
     static_members: Mapping[str, int] = field(default_factory=dict)  # consumer id -> timeout in ms
-    capacities: Mapping[str, int] = field(default_factory=dict)  # of static members that registered one
+    capacities: Mapping[str, int] = field(default_factory=dict)  # consumer id -> registered capacity
 
 
 def assignment_path(group: str) -> str:

@@ -16,9 +16,9 @@ from kafka_zk.registry.client.errors import InvalidZnode
 PARTITIONS = range(2**31)
 
 MOST_REPLICAS = 1000
-"""Maximum number of replicas per partition: each is a log on another broker, and one turn handles all."""
+"""Maximum number of replicas per partition. Each is a log on another broker, and one turn handles all of them."""
 
-LONGEST_TEXT_BYTES = 2**15 - 1  # of a STRING in Kafka's protocol
+LONGEST_TEXT_BYTES = 2**15 - 1  # limit of a STRING in Kafka's protocol
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _SHOWN_CHARACTERS = 60

@@ -55,8 +55,8 @@ def dense_run(
 ) -> Run | None:
     """The offsets of a file or row group, if its bounds and its row count agree; None if the rows must be read.
 
-    ``topic``: the topic of a table that has no column for it, else None. They agree if all rows are of one partition,
-    and there are as many rows as offsets between the bounds.
+    ``topic``: the topic of a table that has no column for it, else None. The bounds and the count agree if all rows are
+    of one partition, and there are as many rows as offsets between the bounds.
     """
     offsets = bounds.get(OFFSET)
     tp = TopicPartition(_only(TOPIC, bounds, fixed, topic), _only(PARTITION, bounds, fixed, None))
@@ -70,7 +70,7 @@ def dense_run(
 
 
 def _is_whole(*values: Any) -> bool:
-    """Other column types may contain whole numbers, too, but strings are not ordered like the numbers in them."""
+    """True for integers only: strings may contain integers, too, but are not ordered like them."""
     return all(isinstance(each, int) for each in values)
 
 

@@ -134,7 +134,7 @@ class _Log:
         self._version = max(complete, default=-1)
         self._parts = complete.get(self._version, [])
         if len(self._parts) > 1 and not any(_CHECKPOINT.fullmatch(part.rpartition("/")[2])[3] for part in self._parts):  # type: ignore[index]
-            self._parts = self._parts[:1]  # several checkpoints of one version are equal
+            self._parts = self._parts[:1]  # if a version has several checkpoints, they are equal
 
     def newer(self) -> list[int]:
         """The versions after the checkpoint. Raises AuditFailed if one is missing."""

@@ -24,7 +24,7 @@ class Removed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A table's history, as far as the table still has it. ``added``: the commits that added files, by path."""
+    """The part of its history that a table still has. ``added``: the commits that added files, by path."""
 
     added: Mapping[str, str] = field(default_factory=dict)
     removed: Sequence[Removed] = ()

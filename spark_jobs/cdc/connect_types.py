@@ -14,9 +14,9 @@
     Enum                                    STRING           text, in which MariaDB escapes commas when it streams
     array, map, struct                      the same
 
-Other names keep the type that carries them: ``MicroDuration`` is a BIGINT, ``Json`` and ``Uuid`` are STRING. Values in
-Avro are already Python's, except for dates and times as numbers. Sources: Debezium's documentation of data types,
-Kafka's ``JsonConverter``.
+Other names keep the type that carries them: ``MicroDuration`` is a BIGINT, ``Json`` and ``Uuid`` are STRING. Avro
+values are already Python's, except for dates and times, which are numbers. Sources: Debezium's documentation of data
+types, Kafka's ``JsonConverter``.
 """
 
 import base64
@@ -116,7 +116,7 @@ def _item(kind: ColumnType, value: Any) -> Any:
 
 
 def _map(value: Any, keys: ColumnType, values: ColumnType) -> dict[Any, Any]:
-    """Keys that are not text come as pairs."""
+    """If keys are not text, JSON has a list of pairs."""
     pairs = value.items() if isinstance(value, dict) else value
     return {keys.convert(key): _item(values, each) for key, each in pairs}
 
@@ -144,7 +144,7 @@ def _fitting(value: Decimal, digits: int) -> Decimal:
 
 
 def _decimal(value: Any, scale: int) -> Decimal:
-    if isinstance(value, Decimal):  # of Avro, whose schema has a scale of its own
+    if isinstance(value, Decimal):  # from Avro, whose schema has its own scale
         found = value.quantize(Decimal(1).scaleb(-max(scale, 0)), context=_EXACT)
         if found != value:
             raise ValueError("more decimal places")

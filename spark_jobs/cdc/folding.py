@@ -4,7 +4,7 @@
     for change in changes:
         fold.apply(change)
     fold.results()        # what the table must do
-    fold.states           # what to keep with its rows, and for deleted keys
+    fold.states           # the states to store, with its rows and for deleted keys
 
 The changes of one partition must be applied in offset order; partitions may come in any order. The caller must pass the
 table's states for all keys in ``Change.key``, ``moved_from`` and ``moved_to``, and for the heirs that these states

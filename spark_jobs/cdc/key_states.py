@@ -67,7 +67,7 @@ class KeyState:
     seen_at: Rank | None = None
     deleted_at: Rank | None = None
     partition: int = -1
-    """The only partition of changes without a position, because nothing but their offsets orders them."""
+    """The partition of all changes without a position: only offsets order them, so they must be in one partition."""
     estate: Estate | None = None
     claim: Claim | None = None
 

@@ -72,8 +72,9 @@ def of_avro_versions(versions: Sequence[Schema], subject: str, written: Schema |
 
 
 def _reads_otherwise(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """True if numbers or bytes of both versions cannot be told apart. Values show any other change of type, and the
-    newest type then refuses them."""
+    """True if numbers or bytes have different meanings in the two versions, but look alike. After any other change of
+    type, the newest type refuses the old values.
+    """
     kinds = {"integer" if each["type"] in _INTEGERS else each["type"] for each in (old, new)}
     return kinds in ({"integer"}, {"bytes"}) and old.get("name") != new.get("name")
 

@@ -144,7 +144,7 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, float):
         return {"double": repr(value)}
     if isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], tuple)):
-        pairs = value.items() if isinstance(value, dict) else value  # Arrow reads a map as tuples
+        pairs = value.items() if isinstance(value, dict) else value  # Arrow returns a map as a list of tuples
         return {_PAIRS: [[_encoded(name), _encoded(each)] for name, each in pairs]}
     return [_encoded(each) for each in value] if isinstance(value, list) else value
 

@@ -175,8 +175,8 @@ def decoded(
     """Decode key and value, and add the columns FITS, KEY_MISFIT and REASON.
 
     Except for string and bytes, each field of the schema becomes a column beside key, topic, partition, offset,
-    timestamp and ``included`` columns; fields that do not fit are null. ``prefix``: begins the names of all columns
-    except for the value's. KEEP adds RAW_VALUE, and RAW_KEY unless keys are bytes; in CSV all bytes are Base64.
+    timestamp and ``included`` columns; fields that do not fit are null. ``prefix``: precedes the name of each column
+    except the value's. KEEP adds RAW_VALUE, and RAW_KEY unless keys are bytes; in CSV all bytes are Base64.
     Raises: WronglyAsked, and the errors of Spark's parser for a DDL schema.
     """
     from pyspark.sql import functions as f

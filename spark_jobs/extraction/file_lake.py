@@ -119,7 +119,7 @@ class FileLake:
         writer = frame.write.format(manifest.format).options(**_TEXT_OPTIONS.get(manifest.format, {}))
         if terms:
             writer = writer.partitionBy(*partitioning.columns(terms))
-        if publication(manifest.target) is Publication.COPY:  # there, the other committer's rename copies the data
+        if publication(manifest.target) is Publication.COPY:  # avoids renames, which copy the data there
             writer = writer.option(_COMMITTER, "2")
         with (
             file_sizes.aiming_at(self._spark, self._extraction.target_file_bytes),

@@ -18,7 +18,7 @@ _NOT_TO_BE_RENAMED = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.i
 
 
 class HadoopFiles:
-    """The session's configuration contains settings and keys."""
+    """The file systems of a session, whose configuration contains their settings and keys."""
 
     def __init__(self, spark: Any) -> None:
         self._jvm = spark._jvm
@@ -113,7 +113,7 @@ class HadoopFiles:
         stream = files.create(partial, True)
         stream.write(bytearray(json.dumps(document, sort_keys=True).encode()))
         stream.close()
-        if not files.rename(partial, path):  # the file exists from an earlier attempt
+        if not files.rename(partial, path):  # because an earlier attempt wrote the file
             files.delete(partial, False)
 
     def _found(self, uri: str) -> tuple[Any, Any]:

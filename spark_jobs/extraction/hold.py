@@ -144,7 +144,7 @@ class GroupHold:
             try:
                 await self._client.multi(operations)
                 break
-            except (ConnectionLoss, SessionLost):  # repeat it: versions fence the write, not the session
+            except (ConnectionLoss, SessionLost):  # repeated, because versions fence the write, not the session
                 in_doubt = True
             except MultiFailed as failed:
                 if in_doubt and await self._written(data):

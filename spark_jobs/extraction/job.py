@@ -181,7 +181,7 @@ def _idle_report(extraction: Extraction, connections: Connections, note: Note) -
     manifest = run_blocking(hold.read_manifest())
     _check_keys(extraction, manifest)
     if extraction.is_backfill and manifest and backfills.may_have_another_target(manifest, extraction, os.getcwd()):
-        return None  # Spark names both targets, and the run compares them
+        return None  # the run compares the targets as Spark names them
     lost = _lost(extraction, run_blocking(hold.outdated(partitions)))
     if (manifest is not None and manifest.unfinished) or lost:
         return None
@@ -384,12 +384,12 @@ class ExtractionRun:
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
         if manifest is not None and left is Leftover.REPEAT:
             is_asked_for = list(manifest.ranges) == planning.new_ranges()
-            if not is_asked_for or self._lake.is_fenced(manifest):  # a run that fenced the plan has died
+            if not is_asked_for or self._lake.is_fenced(manifest):  # fenced by a run that has died
                 left = Leftover.DROP
         if manifest is None or left in (Leftover.NOTHING, Leftover.FOLLOW):
             return manifest, left
         if left is Leftover.PUBLISH:
-            if not is_table(manifest.format):  # a table already has the records
+            if not is_table(manifest.format):  # a table already shows the records
                 await self._publish(manifest)
             await self._close(manifest)
         elif left is Leftover.REPEAT:

@@ -125,7 +125,7 @@ class Extraction:
 
     def _check_masks(self) -> None:
         masking.check(self.masks, self.mask_key)
-        refused = {  # these write bytes unchanged: those that could not be decoded, or those before the merge
+        refused = {  # options that write unmasked bytes: undecodable ones, or those before the merge
             "--dead-letter-topic": self.dead_letter_topic is not None,
             "--on-undecodable keep": self.on_undecodable == KEEP,
             "--cdc": self.cdc is not None,
@@ -191,7 +191,7 @@ class Report:
     """``published``: the folders that appeared in the target, an earlier run's folders first. ``lag_after``: the total
     number of offsets from the ends of the ranges to the ends of their partitions at the time of the plan.
     ``undecodable``: number of records whose value was not decoded. ``seconds``: duration of the run, including
-    ``spark_start_seconds``. ``short``: requested offsets that were not extracted, without those excluded by
+    ``spark_start_seconds``. ``short``: number of requested offsets that were not extracted, not counting those beyond
     ``max_records``. ``writer``: whether the executors or Spark wrote the files, and why Spark had to; "" without new
     records. ``brokers``: the bootstrap addresses.
     """
@@ -255,7 +255,7 @@ class Planning:
         if extraction.until_ms is not None:
             times = dict.fromkeys(offsets, extraction.until_ms)
             self._ends = _first_at(brokers.offsets(times), self.latest)
-            # Open transactions may hide records from before this time.
+            # Transactions that are still open may hide records that are older than ``until_ms``.
             self._asked = _first_at(brokers.log_offsets(times), brokers.log_ends(offsets))
 
     def at(self, offsets: Mapping[TopicPartition, int]) -> "Planning":

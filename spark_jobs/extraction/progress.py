@@ -79,7 +79,7 @@ class JobProgress:
         return {task.partitionId() for task in listed if task.status() == _SUCCESS}
 
     def _rows(self, job_ids: Sequence[int]) -> int:
-        """The rows of the scan: the largest number in the plan."""
+        """The number of rows that the scan has read: the largest number of rows of any node in the plan."""
         store = self._spark._jsparkSession.sharedState().statusStore()
         oldest = max(0, store.executionsCount() - _NEWEST)
         most = 0

@@ -164,7 +164,7 @@ class RangeFolders:
         if found == size:
             return
         if found is not None:
-            self.files.delete(target)  # its size differs: not the staged file
+            self.files.delete(target)  # its size differs, so it is not the staged file
         if not self.files.exists(source):
             raise ExtractionFailed(f"the staged file {source} is missing, and {target} does not exist either")
         self.files.make_folder(target.rpartition("/")[0])

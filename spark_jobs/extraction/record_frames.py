@@ -117,8 +117,8 @@ class RecordFrames:
 
     @property
     def _counts_again(self) -> bool:
-        """True if fewer records may be written than read, or after a shuffle: Spark repeats tasks of a dead executor
-        and then observes their records twice.
+        """True if records must be counted apart from the source: if fewer may be written than read, or if there is a
+        shuffle, because Spark then repeats tasks of a dead executor and observes their records twice.
         """
         asked = self._extraction
         changing = (asked.where, asked.select, asked.dead_letter_topic, asked.target_file_bytes)

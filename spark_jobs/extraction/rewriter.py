@@ -20,7 +20,8 @@ class SparkRewriter:
     def rewrite(
         self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
     ) -> int:
-        """Records are sorted by their place in the topic. Columns that only some files have are null elsewhere.
+        """Each file's records are sorted by their place in the topic. Columns that only some files have are null
+        elsewhere.
 
         Raises: ExtractionFailed and Spark's errors.
         """

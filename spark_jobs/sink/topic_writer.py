@@ -113,7 +113,7 @@ def _send_all(producer: Any, topic: str | None, batches: Iterator[Any]) -> int:
     for batch in batches:
         before, sent = sent, list(_send(producer, topic, batch))
         count += len(sent)
-        _wait(before)  # during this wait, the brokers handle the newer rows
+        _wait(before)  # while this waits, the brokers handle the newer rows
     producer.flush()
     _wait(sent)
     return count

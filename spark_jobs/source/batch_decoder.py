@@ -252,7 +252,7 @@ def _check_crcs(data: memoryview, batches: Table) -> None:
 
 
 def _runs(batches: Table) -> Iterator[tuple[int, int, Table]]:
-    """Split where codec or timestamp type change. Yields codec (0: none), timestamp type and batches."""
+    """Split where the codec or timestamp type changes. Yields the codec (0: none), timestamp type and batches."""
     if not len(batches):
         return
     kinds = batches[:, table.ATTRIBUTES] & (CODEC_MASK | TIMESTAMP_TYPE_FLAG)

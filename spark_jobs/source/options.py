@@ -57,7 +57,7 @@ _KNOWN = (
     "onUnreadableBatch",
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.retryIntervalMs",
-    "fetchOffset.numRetries",  # in Spark's own source; here kafkaConsumer.pollTimeoutMs limits all retries
+    "fetchOffset.numRetries",  # limits retries in Spark's own source; here kafkaConsumer.pollTimeoutMs does
 )
 FAIL, SKIP = "fail", "skip"
 _TRUE_FALSE = {"true": True, "false": False}

@@ -37,7 +37,7 @@ def fetch(ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa
     """Read one range after the other. Raises DataLoss, FetchFailed."""
     cluster = ClusterClient(settings.client)
     try:
-        with suppress(FetchFailed):  # the first fetch raises it after patience_ms
+        with suppress(FetchFailed):  # the first fetch raises the error after patience_ms
             cluster.refresh(sorted({each.topic for each in ranges}))
         for each in ranges:
             yield from RangeFetcher(each, settings, cluster)
@@ -191,7 +191,7 @@ class RangeFetcher:
 
     def _find_leader(self) -> None:
         self._cluster.pause()
-        with suppress(FetchFailed):  # the next attempt raises it after patience_ms
+        with suppress(FetchFailed):  # the next attempt raises the error after patience_ms
             self._cluster.refresh([self._tp.topic])
 
     # --- loss

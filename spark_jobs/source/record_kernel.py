@@ -172,7 +172,7 @@ def decode(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Append the records in the range. Returns DONE, or why it stopped.
 
-    The arrays ``*_ends`` are Arrow's offsets (the first is 0, not written here); ``*_valid`` have one byte an item.
+    The arrays ``*_ends`` are Arrow's offsets (the first is 0, not written here); ``*_valid`` have one byte per item.
     """
     while cursor[AT_BATCH] < batches.shape[0]:
         batch = batches[cursor[AT_BATCH]]

@@ -30,7 +30,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Exists in the driver as long as the query; executors get it without its connections."""
+    """Lives in the driver as long as the query; executors get a copy without its connections."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

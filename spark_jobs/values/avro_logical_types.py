@@ -29,7 +29,7 @@ _UNITS = {
     "time-millis": ("time", _MILLIS),
     "time-micros": ("time", _MICROS),
 }
-"""What each type counts, with its unit in nanoseconds."""
+"""The quantity that each type counts, and its unit in nanoseconds."""
 _DECIMAL, _DATE, _UUID = "decimal", "date", "uuid"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT_BITS = {"float": 24, "double": 53}
@@ -91,7 +91,7 @@ def conversion(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
         return _of_union(writer, reader, named)
     written, read = _kind(writer), _kind(reader)
     if written != read and read not in _PROMOTIONS.get(written, ()):
-        return None  # the resolution fails
+        return None  # the schema resolution will fail
     if read == "record":
         return _of_record(writer, reader, named)
     if read in ("array", "map"):

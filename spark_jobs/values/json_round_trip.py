@@ -1,4 +1,4 @@
-"""The fields of a JSON value that Spark's ``from_json`` changed: those that ``to_json`` does not write back unchanged.
+"""Finds the fields of a JSON value that Spark's ``from_json`` changed: ``to_json`` does not write them back unchanged.
 
 ``from_json`` reads 200 in a TINYINT as -56, the text "1,5" in a DECIMAL as 15.00, milliseconds in a TIMESTAMP as the
 year 55840, half a surrogate pair as "?", and reports none of them as corrupt. Numbers are compared as numbers, so 1.5

@@ -66,7 +66,7 @@ class JsonSchemaReader:
             raise ValueUndecodable(f"does not fit its schema: {where}: {error.message[:200]}") from error
         except (Unresolvable, RecursionError) as error:
             raise ValueUndecodable(f"its schema cannot be resolved: {error}") from error
-        except (ArithmeticError, re.error) as error:  # a number beyond floats; an unsupported pattern
+        except (ArithmeticError, re.error) as error:  # a number that no float can hold, or an unsupported pattern
             raise ValueUndecodable(f"its schema cannot validate it: {error}") from error
         return _fitted(value, self.columns, "$")
 

@@ -1,6 +1,6 @@
 """Bounds the processor time of a piece of work, also inside ``re``.
 
-Processor time, so that a busy machine does not change the result.
+The limit is processor time, so that a busy machine does not change the result.
 """
 
 import signal
@@ -18,7 +18,7 @@ class TimeLimitReached(Exception):
 def time_limit(seconds: float) -> Iterator[None]:
     """Raises TimeLimitReached in the block.
 
-    Only in the main thread, where Spark's Python workers decode: signals of other threads interrupt nothing.
+    Without effect outside the main thread, because signals interrupt only that. Spark's Python workers decode in it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -129,7 +129,7 @@ def avro_as_written(registry: SchemaRegistry, topic: str) -> ValueDecoder:
 
 
 def _decoder(value_format: str, reader: Schema, registry: SchemaRegistry, part: Part) -> ValueDecoder:
-    """Only the fields of a record become columns; a key is one column of any type."""
+    """Create the decoder. A value must be a record, whose fields become columns; a key is one column of any type."""
     from pyspark.sql.types import StructType
 
     made = ValueDecoder(value_format, reader, registry)

@@ -1,10 +1,10 @@
 """Transactions in a cleaning: which batches are aborted, and which markers are still needed.
 
 The producer's next marker commits or aborts a batch. That marker may be far ahead, after the cleaned part, so
-``TransactionEnds`` reads ahead through batch headers. The ``.txnindex`` may be missing, the log never is.
+``TransactionEnds`` reads ahead through batch headers. It does not rely on the ``.txnindex``, which may be missing.
 
-A marker stays while the cleaning finds a batch of its transaction. Otherwise it gets a delete horizon and is then
-removed, like a tombstone.
+A marker stays while the log still has a batch of its transaction. After that it gets a delete horizon and is removed
+later, like a tombstone.
 
 Source: CleanedTransactionMetadata in LogCleaner.scala@3.9.
 """

@@ -1,7 +1,7 @@
 """Compacts a log's closed segments: writes them without records that later ones replace.
 
-The dirty part is read into an offset map. Then all segments are written as ``.cleaned`` files beside the originals,
-several small ones into one. The broker swaps them in later (``segment_swap``), so a helper process can do this, and can
+The dirty part is read into an offset map. Then all segments are written as ``.cleaned`` files beside the originals;
+small segments are merged. The broker swaps them in later (``segment_swap``), so a helper process can do this, and can
 be killed at any time.
 
 Source: Cleaner in LogCleaner.scala@3.9.
@@ -55,7 +55,7 @@ class CleanerConfig(NamedTuple):
     dedupe_buffer_bytes: int = 128 * 1024 * 1024
     load_factor: float = 0.9
     io_buffer_bytes: int = 512 * 1024
-    max_bytes_per_second: float = float("inf")  # read and written
+    max_bytes_per_second: float = float("inf")  # reads and writes together
 
 
 class SegmentFile(NamedTuple):
@@ -100,7 +100,7 @@ class Cleaned(NamedTuple):
 
 
 class CleanWork(NamedTuple):
-    """A cleaning, for a helper process: ``report`` receives each CleanedSegment, and the result is a Cleaned.
+    """A cleaning that a helper process runs. ``report`` receives each CleanedSegment; the result is a Cleaned.
 
     Args:
         segments: ascending, from the first to the last that may be cleaned.
@@ -162,7 +162,7 @@ class _Cleaning:
     def run(self, report: Callable[[CleanedSegment], None]) -> Cleaned:
         work = self._work
         started_s = monotonic_s()
-        remove_cleaned(work.directory)  # an earlier cleaning's .cleaned file would make a start ignore a .swap file
+        remove_cleaned(work.directory)  # if a .cleaned file were left, the next start would ignore a .swap file
         native = implementation().native
         offsets = OffsetMap(
             work.config.dedupe_buffer_bytes,
@@ -254,7 +254,7 @@ class _Cleaning:
         return loops.note_keys(data, start, header, start_offset)
 
     def _position_before(self, segment: SegmentFile, offset: int) -> int:
-        """Where to search for an offset: from the index if valid, else 0."""
+        """The position at which a search for an offset begins: from the index if it is valid, else 0."""
         if offset <= segment.base_offset:
             return 0
         index = OffsetIndex(self._path(segment, OFFSET_INDEX_SUFFIX), segment.base_offset)
@@ -323,7 +323,7 @@ class _Cleaning:
             yield from iter_batches_at(descriptor, position, segment.size_bytes, chunk_bytes, spend)
 
     def _markers(self, ends: TransactionEnds) -> Generator[Marker, None, None]:
-        """The markers from the pass to the log's end."""
+        """The markers from the pass's position to the end of the log."""
         segments = (*self._work.segments, *self._work.later_segments)
         ends_at = [*(segment.base_offset for segment in segments[1:]), LONG_MAX]
         for segment, end_offset in zip(segments, ends_at, strict=True):
@@ -368,7 +368,7 @@ def group_segments(
 ) -> list[tuple[SegmentFile, ...]]:
     """Group adjacent segments that, uncleaned, fit into one.
 
-    ``end_offset``: the end of the last segment. Offsets in a segment are relative, so their range is limited, too.
+    ``end_offset``: the end of the last segment. Offsets in a segment are relative, so their range is also limited.
     Source: Cleaner.groupSegmentsBySize@3.9.
     """
     groups: list[list[SegmentFile]] = []

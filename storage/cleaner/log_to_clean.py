@@ -84,7 +84,7 @@ def _first_uncleanable_offset(log: Log, first_dirty: int, now_ms: int) -> int:
     """The offset before which segments may be cleaned. This excludes the active segment, records that are not
     committed, stable and durable, and segments that are too recent."""
     limits = [log.segments.active.base_offset, log.last_stable_offset, log.recovery_point]
-    if log.producers.producers:  # later producers are not in a snapshot: a start reads their batches and markers
+    if log.producers.producers:  # a snapshot lacks later producers, so a restart reads their batches and markers
         limits.append(log.producers.durable_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
@@ -105,9 +105,9 @@ def _compaction_delay_ms(log: Log, first_dirty: int, now_ms: int) -> int:
 
 
 class Cleaning:
-    """A cleaning in progress: its work, and the log for its results.
+    """A cleaning in progress: its work, and the log that receives the results.
 
-    ``is_aborted``: results are not wanted any more.
+    ``is_aborted``: the results will not be used.
     """
 
     def __init__(self, to_clean: LogToClean, config: CleanerConfig, now_ms: int) -> None:
@@ -146,7 +146,7 @@ class Cleaning:
     def swap_steps(self, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
         """Swap in a cleaned segment, with the steps of ``LogSegments.replace_steps``.
 
-        If the log has changed, there are none, and the cleaning is aborted. Raises: OSError.
+        If the log has changed, yields no steps and aborts the cleaning. Raises: OSError.
         """
         replaced = self._replaced(cleaned) if self.is_wanted else None
         if replaced is None:

@@ -8,8 +8,8 @@ batch's delete horizon: now plus ``delete.retention.ms``. A cleaning after the h
 consumers have that long to see it, however old it was. An attribute bit says that the horizon replaces the base
 timestamp. Batches of magic 0 and 1 have no horizon; the segment's age decides instead.
 
-Records of aborted transactions are removed immediately. Once all records of a transaction are gone, its marker is
-removed in two steps, too (``cleaned_transactions``).
+Records of aborted transactions are removed immediately. Once all records of a transaction are gone, its marker is also
+removed in two steps (``cleaned_transactions``).
 
 Source: Cleaner.cleanInto in LogCleaner.scala, MemoryRecords.filterTo@3.9.
 """
@@ -62,7 +62,7 @@ class Chosen(NamedTuple):
     """A batch's records to keep, encoded, and values for its header."""
 
     kept_count: int
-    keyless_count: int  # of the removed records
+    keyless_count: int  # removed records without a key
     has_tombstone: bool
     max_timestamp_delta: int
     records: bytes
@@ -128,7 +128,7 @@ def read_checked(batch: Buffer) -> BatchHeader:
 def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
     """The remainder of a batch of magic 2.
 
-    Raises: CorruptRecord, InvalidRecord: damaged data never get a new checksum.
+    Raises: CorruptRecord, InvalidRecord. Damaged data never gets a new checksum.
     """
     header = read_checked(batch)
     if header.is_control:
@@ -153,7 +153,7 @@ def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
 
 
 def _hides_its_timestamps(header: BatchHeader) -> bool:
-    """True if the largest timestamp is below the first: older brokers stored the producer's own values."""
+    """True if the largest timestamp is below the first, because older brokers stored the producer's own values."""
     base_is_timestamp = not (header.has_delete_horizon or header.attributes & TIMESTAMP_TYPE_FLAG)
     return base_is_timestamp and header.max_timestamp < header.base_timestamp
 
@@ -190,7 +190,7 @@ def uncompressed_records(batch: Buffer, header: BatchHeader) -> tuple[bytes, int
 
 
 def places(records: bytes, position: int, record_count: int) -> Iterator[RecordPlace]:
-    """The position of each record from ``position`` to the end, and what decides whether it is kept.
+    """The position of each record from ``position`` to the end, with the fields that decide whether it is kept.
 
     Runs for every record, so most varints are decoded inline.
 
@@ -285,7 +285,7 @@ def choose(
 
 
 def _rebuild(header: BatchHeader, chosen: Chosen, horizon_ms: int | None) -> tuple[bytearray, int]:
-    """The batch with the chosen records, maybe with a delete horizon, and its largest timestamp."""
+    """The batch with the chosen records and, if given, the delete horizon; also its largest timestamp."""
     max_timestamp_ms = header.max_timestamp
     attributes = header.attributes
     if not attributes & TIMESTAMP_TYPE_FLAG:
@@ -339,7 +339,7 @@ def _without_records(header: BatchHeader) -> bytearray:
 
 
 def filter_entry(entry: Buffer, span: BatchSpan, retention: Retention, keeps_tombstones: bool) -> Filtered:
-    """The remainder of an entry of magic 0 or 1, maybe a compressed set; None instead of an empty set.
+    """The remainder of an entry of magic 0 or 1, which may be a compressed set; None instead of an empty set.
 
     ``keeps_tombstones``: the segment is not older than ``delete.retention.ms``.
     """

@@ -1,7 +1,7 @@
 """Topic-level configuration keys: type, default, allowed values.
 
 Names, types, defaults and bounds are Kafka 3.9's (LogConfig.java, ServerTopicConfigSynonyms.java); the descriptions are
-not.
+our own.
 """
 
 import re
@@ -21,8 +21,8 @@ Value = int | float | bool | str | tuple[str, ...]
 
 
 class TopicConfig(NamedTuple):
-    """``type``: Kafka's word (INT, LONG, DOUBLE, BOOLEAN, STRING, LIST); ``allowed``: the allowed values, described for
-    people."""
+    """``type``: Kafka's word (INT, LONG, DOUBLE, BOOLEAN, STRING, LIST); ``allowed``: a description of the allowed
+    values."""
 
     type: str
     default: Value

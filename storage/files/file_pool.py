@@ -26,7 +26,7 @@ class PooledFile(Protocol):
 class FilePool:
     """Limits the open files of all logs of a process; not thread-safe.
 
-    ``max_open_files``: default MOST_OPEN_FILES, but half of the process's limit at most. ``pinned_count``: updated by
+    ``max_open_files``: default MOST_OPEN_FILES, at most half of the process's limit. ``pinned_count``: updated by
     the segments, which refuse readers above ``max_open_files``.
     """
 
@@ -44,7 +44,7 @@ class FilePool:
     def opened(self, file: PooledFile) -> None:
         """Register an open file, and close others above the limit."""
         self._open[file] = None
-        candidates = 2 * len(self._open)  # each file up to twice: a used one gets a second chance
+        candidates = 2 * len(self._open)  # each file up to twice, because a used one gets a second chance
         while len(self._open) > self.max_open_files and candidates:
             candidates -= 1
             oldest = next(iter(self._open))

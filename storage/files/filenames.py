@@ -1,8 +1,9 @@
 """Names in a log directory, which only this module builds and parses.
 
-A segment's files have its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``; if it is being
-deleted, ``<topic>-<partition>.<32 hex digits>-delete``, with the topic shortened so that the name has at most 255
-bytes. The directory of an incomplete copy ends in ``-future``; its topic is not shortened.
+The names of a segment's files begin with its base offset in 20 digits. A partition's directory is
+``<topic>-<partition>``; if it is being deleted, ``<topic>-<partition>.<32 hex digits>-delete``, with the topic
+shortened so that the name has at most 255 bytes. The directory of an incomplete copy ends in ``-future``; its topic is
+not shortened.
 Source: LogFileUtils.java, UnifiedLog.logDeleteDirName, logFutureDirName@3.9.
 """
 

@@ -1,8 +1,8 @@
 """All of storage's access to files and directories.
 
 ``use`` replaces the operating system's ``FileSystem`` in this process, for example by one that fails or loses unsynced
-data (the model is LevelDB's Env). Unless replaced, ``write`` and ``pread`` are the system's own functions: appends and
-reads have no overhead.
+data (the model is LevelDB's Env). Unless replaced, ``write`` and ``pread`` are the system's own functions, so appends
+and reads have no overhead.
 """
 
 import fcntl
@@ -68,7 +68,7 @@ class FileSystem:
         operating_system.sync_data(descriptor)
 
     def is_cached(self, descriptor: int, positions: Iterable[int]) -> bool:
-        """True if the pages there can be read without disk access; False also if unknown."""
+        """True if the pages at these positions are in the page cache; False also if unknown."""
         return operating_system.is_cached(descriptor, positions)
 
     def truncate(self, descriptor: int, size_bytes: int) -> None:

@@ -1,6 +1,6 @@
 """Findings: reports about files that storage could not use, for the logs' owner.
 
-Storage discards, moves or removes no file because of its content without a finding.
+Whenever storage discards, moves or removes a file because of its content, it reports a finding.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,9 @@
 """A helper process for CPU-bound work: ``Helper`` is in the broker, ``main`` in the helper.
 
 A helper runs one work item at a time, and exits immediately when the broker dies or closes the socket. A work item can
-be pickled and has ``run(report)``, or ``run_on(descriptor)`` with an open file. Large buffers are sent uncopied, as
-``pickle.PickleBuffer``. Each work item runs with the file-size limit that the broker has when it sends the item.
+be pickled and has a method ``run(report)`` or, to work on an open file, ``run_on(descriptor)``. Large buffers are sent
+uncopied, as ``pickle.PickleBuffer``. Each work item runs with the file-size limit that the broker has when it sends the
+item.
 """
 
 import os
@@ -21,7 +22,7 @@ from typing import Any, Protocol
 from kafka_zk.base.operating_system.limits import file_size_limit, limit_file_size, limit_memory
 from kafka_zk.storage.files.errors import InvalidRecord, StorageError
 
-_IMPORT_ROOT = str(Path(__file__).parents[3])  # not resolved: in the source tree kafka_zk/storage is a link
+_IMPORT_ROOT = str(Path(__file__).parents[3])  # not resolved, because kafka_zk/storage may be a link
 PROGRESS, DONE, FAILED = range(3)
 
 
@@ -32,7 +33,7 @@ class Report(Protocol):
 
 
 class Helper:
-    """Calls block: ``receive`` until there is progress or a result.
+    """Calls block; ``receive`` returns when there is progress or a result.
 
     ``memory_limit_bytes``: limit of the address space. ``locks``: descriptors whose locks last as long as the process.
     """
@@ -121,7 +122,7 @@ def _end_with_broker(socket: int) -> None:
     """Exit when the broker closes the socket, or its death does."""
     waiting = select.poll()
     waiting.register(socket, select.POLLHUP)  # macOS reports hang-ups only if asked
-    while not waiting.poll():  # incoming data ends a poll, too
+    while not waiting.poll():  # poll also returns when data arrives
         pass
     os._exit(0)
 

@@ -60,7 +60,8 @@ class LogConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":
-        """The configuration with ``properties``, and for other keys ``defaults`` (None: Kafka's).
+        """The configuration with these ``properties``. Other keys take the value in ``defaults`` (None: Kafka's
+        defaults).
 
         Raises: InvalidConfig for an unknown key or an invalid value.
         """

@@ -1,7 +1,7 @@
 """Writes snapshots of many producers while the broker serves requests.
 
-The owner's thread encodes them in steps and opens a temporary file, another thread writes it, and the owner renames it
-unless the snapshot is void. Tests: tests/storage/log/test_producer_snapshot.py.
+The owner's thread encodes the snapshot in steps and opens a temporary file. Another thread writes the file, and the
+owner then renames it unless the snapshot is void. Tests: tests/storage/log/test_producer_snapshot.py.
 """
 
 from collections import deque
@@ -55,7 +55,7 @@ class LargeSnapshots:
 
     def _write(self, waiting: _Waiting, content: Callable[[], bytes]) -> None:
         producers, segments, snapshot, failed = waiting
-        temporary = f"{next(self._numbers)}.snapshot.tmp"  # a void one of this offset may still be in progress
+        temporary = f"{next(self._numbers)}.snapshot.tmp"  # a void snapshot of this offset may still be in progress
         descriptor = open_new(f"{segments.directory}/{temporary}")
 
         def work() -> None:
@@ -63,7 +63,7 @@ class LargeSnapshots:
             sync_file(descriptor)
 
         def name() -> None:
-            """Give the file its final name, which the log's next flush makes durable, or remove it."""
+            """Remove the file, or give it its final name, which the log's next flush makes durable."""
             path = f"{segments.directory}/{temporary}"
             if snapshot.is_void:
                 remove_file(path)

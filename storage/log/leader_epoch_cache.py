@@ -1,4 +1,4 @@
-"""Each leader epoch's start offset, by which followers find where their log diverges.
+"""Each leader epoch's start offset. Followers use these offsets to find where their log diverges.
 
 Epochs and offsets are kept in memory and in ``leader-epoch-checkpoint``. The first append of an epoch writes the file.
 Unlike in Kafka, the file becomes durable only when records are flushed (``prepare_sync``). Recovery reads the epochs
@@ -117,7 +117,7 @@ class LeaderEpochCache:
             self._write()
 
     def replace(self, entries: Sequence[tuple[int, int]]) -> None:
-        """Durably replace all epochs by these (epoch, start offset), oldest first, which ascend strictly."""
+        """Durably replace all epochs by ``entries``: (epoch, start offset), oldest first, strictly ascending."""
         self._epochs = [epoch for epoch, _ in entries]
         self._starts = [start for _, start in entries]
         self._write(durable=True)

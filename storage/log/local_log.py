@@ -24,7 +24,7 @@ from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, Segment
 class LocalLog:
     """Segments, leader epochs and producers of one partition.
 
-    ``recovery_point`` (records below it are durable) <= ``log_end_offset`` (of the next append).
+    ``recovery_point`` (records below it are durable) <= ``log_end_offset`` (the offset of the next append).
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ class LocalLog:
         self.topic_id = topic_id
         self.has_unwritten_id = self._has_unsynced_id = False
         self.truncation_count = 0
-        self._last_append_ms = segments.active.created_ms  # upper bound for existing records
+        self._last_append_ms = segments.active.created_ms  # upper bound of the append times of existing records
         self._oldest_unflushed_ms = self._last_append_ms if self.log_end_offset != self.recovery_point else -1
         self.owner: LogOwner | None = None
 
@@ -78,7 +78,7 @@ class LocalLog:
         self.segments.active.update_config(config)
 
     def set_topic_id(self, topic_id: str) -> None:
-        """The next append writes the id to ``partition.metadata``."""
+        """Set the topic id, which the next append writes to ``partition.metadata``."""
         self.topic_id, self.has_unwritten_id = topic_id, True
 
     def write_topic_id(self) -> None:
@@ -100,9 +100,9 @@ class LocalLog:
         max_timestamp_ms: int,
         now_ms: int,
     ) -> None:
-        """All appends end here: append checked batches that contain their offsets and ``leader_epoch``, roll if needed,
-        and move the log end offset. ``indexed_offset``: the first batch's last offset. Several batches must have the
-        same timestamp."""
+        """Append checked batches that contain their offsets and ``leader_epoch``, roll if needed, and move the log end
+        offset. Every append calls this. ``indexed_offset``: the first batch's last offset. Several batches must have
+        the same timestamp."""
         if leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if self.has_unwritten_id:
@@ -136,16 +136,16 @@ class LocalLog:
             self.segments.roll(self.log_end_offset, self.config, now_ms)
 
     def _roll_for(self, base_offset: int, last_offset: int, now_ms: int) -> None:
-        """Roll at the log end offset, even if compaction on the leader removed the offsets before the batch: a gap
-        between segments counts as lost data after a crash."""
+        """Roll at the log end offset, even if compaction on the leader removed the offsets before the batch. A gap
+        between segments would count as lost data after a crash."""
         if last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET:
             self.extend_to(base_offset, now_ms)
         else:
             self.roll(now_ms)
 
     def extend_to(self, offset: int, now_ms: int) -> None:
-        """Move the log end offset over offsets that compaction removed. The recovery point on disk moves, too: a gap
-        before the new segment must be below it."""
+        """Move the log end offset over offsets that compaction removed. The recovery point on disk also moves, because
+        a gap before the new segment must be below it."""
         self.flush()
         self.log_end_offset = offset
         self.roll(now_ms)
@@ -179,8 +179,8 @@ class LocalLog:
     def flush_target(self, now_ms: int) -> int | None:
         """The offset up to which a flush is due, or None.
 
-        It is the log end offset if ``flush.messages`` or ``flush.ms`` requires it, and the end of the closed segments
-        after a roll, also while the roll's snapshot is not durable.
+        It is the log end offset if ``flush.messages`` or ``flush.ms`` requires a flush. After a roll, it is the end of
+        the closed segments until they and the roll's snapshot are durable.
         """
         if self._oldest_unflushed_ms < 0:
             return None
@@ -193,8 +193,8 @@ class LocalLog:
         return rolled_at if is_due else None
 
     def distrust_snapshots(self) -> None:
-        """After a crash, let a flush sync the snapshots that may not be durable: those that the recovery point has not
-        passed, and large ones, because the recovery point passes a large snapshot before it is written."""
+        """After a crash, let a flush sync the snapshots that may not be durable: those after the recovery point, and
+        large ones, because the recovery point passes a large snapshot before it is written."""
         is_large = len(self.producers.producers) > WRITTEN_AT_ONCE
         offsets = snapshot_offsets(self.segments.directory)
         self.producers.distrust(offset for offset in offsets if is_large or offset >= self.recovery_point)
@@ -256,8 +256,8 @@ class LocalLog:
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
         """Write a producer snapshot and the indexes durably after a ``flush``, and close the files.
 
-        ``sync`` makes a path durable, now or later. A log without records writes no ``partition.metadata``: thousands
-        of these files would delay a shutdown, and the controller sends the topic id again.
+        ``sync`` makes a path durable, now or later. A log without records writes no ``partition.metadata``, because
+        thousands of these files would delay a shutdown, and the controller sends the topic id again.
         """
         if self.log_end_offset:
             self.write_topic_id()

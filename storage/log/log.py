@@ -132,7 +132,7 @@ class Log(LocalLog):
         return self.log_end_offset if mark is None or isolation is _LOG_END else mark
 
     def follow_log_end(self) -> None:
-        """Commit all records now, and later appends immediately: no other replica is in sync."""
+        """Commit all records now, and later appends immediately, because no other replica is in sync."""
         self._high_watermark = None
         self.commits_appends = True
 
@@ -374,7 +374,7 @@ class Log(LocalLog):
         """Drop all batches that contain or follow ``offset``, and leader epochs without records. Batches below the high
         watermark are moved aside. A log compacted beyond ``offset`` loses everything.
 
-        Returns: None if no batch was dropped.
+        Returns: the new log end and the folder of the records that were moved aside; None if no batch was dropped.
         Raises: OffsetOutOfRange for a negative offset.
         """
         self._refuse_negative(offset)
@@ -384,7 +384,7 @@ class Log(LocalLog):
             return None
         first = self.segments[0].base_offset
         if self.cleaned_offset is not None and offset < self.cleaned_offset:
-            offset = first  # compaction dropped records in favour of later ones that are now dropped, too
+            offset = first  # compaction dropped records in favour of later ones, which are dropped now
         last_end = self.segments.end_before(max(offset, first))
         self._rewind(offset, min(offset, last_end))
         due_ms, keeps = now_ms + self.config.file_delete_delay_ms, offset < self.high_watermark

@@ -1,4 +1,4 @@
-"""A log's requests to the log manager, for files outside the log's directory."""
+"""A log's requests to the log manager, which owns the files outside the log's directory."""
 
 from typing import Protocol
 
@@ -6,13 +6,13 @@ from kafka_zk.base.types import TopicPartition
 
 
 class LogOwner(Protocol):
-    """Methods return when done; exceptions propagate to the log's caller."""
+    """Methods return when the request is done; exceptions propagate to the log's caller."""
 
     def log_became_dirty(self, tp: TopicPartition) -> None:
         """Called when the first record after a flush has been appended."""
 
     def snapshot_is_large(self, tp: TopicPartition) -> None:
-        """A log with many producers is about to roll: write the snapshot gradually (``LargeSnapshots``)."""
+        """Write the snapshot gradually (``LargeSnapshots``), because a log with many producers is about to roll."""
 
     def recovery_point_went_back(self, tp: TopicPartition) -> None:
         """Make ``recovery_point`` and ``cleaned_offset`` durable, because a truncation has moved one of them back. The

@@ -1,7 +1,7 @@
 """Limits the producers that a broker's logs remember, because each takes memory in every partition to which it writes.
 
-Clients choose producer ids, and Kafka's limit is its heap. At the limit, new producers are rejected until others expire
-(``producer.id.expiration.ms``).
+Clients choose producer ids; in Kafka, only the heap limits their number. At the limit, new producers are rejected until
+others expire (``producer.id.expiration.ms``).
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from kafka_zk.storage.files.errors import TooManyProducers
 
 MAX_PRODUCERS = 250_000
 """Limit for all partitions together, enough for 5,000 clients that write to 50 partitions each. With five batches, a
-producer takes 810 bytes: 200 MB in all."""
+producer takes 810 bytes, so all take 200 MB."""
 
 
 class ProducerIdBudget:

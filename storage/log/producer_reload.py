@@ -1,6 +1,6 @@
 """Rebuilds a log's producers and aborted transactions after a start or truncation.
 
-The log after the newest valid snapshot is replayed, which corrects the transaction indexes, too.
+The log after the newest valid snapshot is replayed, which also corrects the transaction indexes.
 Source: UnifiedLog.rebuildProducerState, LogSegment.updateProducerState@3.9.
 Tests: tests/storage/log/test_log_transactions.py.
 """
@@ -57,7 +57,8 @@ def reload_producers(
 
 
 class EarlierBatches:
-    """Reads what a snapshot lacks, up to RECALLED_HEADERS; then nothing, as Kafka does."""
+    """Reads the batches that a snapshot lacks, up to RECALLED_HEADERS headers. After that it returns nothing, like
+    Kafka."""
 
     def __init__(self, segments: LogSegments) -> None:
         self._segments = segments

@@ -2,7 +2,7 @@
 
 Rules (KIP-98, ProducerAppendInfo.java@3.9): A repetition of one of the producer's last five batches is a duplicate, and
 the append returns the offsets of the first append. A lower epoch is fenced. Within an epoch, sequences have no gap (0
-follows 2^31-1). A new epoch starts at 0. An unknown producer may start anywhere: retention may have removed its
+follows 2^31-1). A new epoch starts at 0. An unknown producer may start anywhere, because retention may have removed its
 batches. Entries expire ``producer.id.expiration.ms`` after their last batch.
 
 A transaction lasts from the producer's first transactional batch to the marker. The broker's own batches (markers, a
@@ -87,7 +87,7 @@ class ProducerState:
         self.budget = UNBOUNDED
         self.snapshot_offset = self.durable_offset = -1
         self.under_way: SnapshotUnderWay | None = None
-        self._owed_offset = -1  # of the newest incremental snapshot that was requested
+        self._owed_offset = -1  # offset of the newest incremental snapshot that was requested
         self._unsynced: set[int] = set()  # offsets of snapshots
 
     # -- what may be appended -----------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class ProducerState:
         entry = self.producers.get(header.producer_id)
         follows = False
         if entry is not None and header.producer_epoch == entry.producer_epoch:
-            follows = header.base_sequence == entry.last_sequence + 1  # the usual case
+            follows = header.base_sequence == entry.last_sequence + 1  # the usual case: the next sequence
             known = None if follows else _repeated(entry, header)
             if known is not None:
                 return known
@@ -354,7 +354,7 @@ class ProducerState:
             if batch is None:
                 self.update(header, header.base_offset, header.max_timestamp)
                 continue
-            with suppress(CorruptRecord):  # damaged after it became durable; readers get the error
+            with suppress(CorruptRecord):  # the data was damaged after it became durable; readers get the error
                 check_crc(batch, 0, header)
                 found = self.apply_marker(batch, header, header.base_offset, header.max_timestamp)
                 if found is not None:
@@ -388,7 +388,7 @@ class ProducerState:
         return [snapshot_path(directory, offset) for offset in offsets], done
 
     def distrust(self, offsets: Iterable[int]) -> None:
-        """Sync these snapshots again: a killed process may have left them in the page cache only."""
+        """Sync these snapshots again, because a killed process may have left them in the page cache only."""
         self._unsynced.update(offsets)
         if self.snapshot_offset in self._unsynced:
             self.durable_offset = -1

@@ -31,7 +31,7 @@ class ScanWork(NamedTuple):
     recovery_point: int
     interval_bytes: int
     size_bytes: int
-    following_bytes: int  # in later segments, which must also be scanned
+    following_bytes: int  # size of the later segments, which must also be scanned
 
     @property
     def left_bytes(self) -> int:
@@ -49,7 +49,7 @@ class ReplayWork(NamedTuple):
     segments: tuple[tuple[int, int], ...]  # (base offset, size in bytes)
     start_offset: int
     end_offset: int
-    producers: list[ProducerEntry]  # as of the start offset
+    producers: list[ProducerEntry]  # the producers at the start offset
     left_bytes: int
 
     def run(self, report: Report) -> Replayed:

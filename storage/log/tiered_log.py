@@ -56,8 +56,8 @@ def replica_of(log: Log) -> TieredReplica:
 def apply_local_retention(log: Log, remote: RemotePartitionLog, now_ms: int) -> int:
     """Delete the local segments beyond ``local.retention`` that remote storage has. Returns how many.
 
-    ``remote``: the remote log as far as it is known. If it is empty, only segments before the log start offset are
-    deleted. Raises: OSError.
+    ``remote``: the part of the remote log whose metadata has been read. If it is empty, only segments before the log
+    start offset are deleted. Raises: OSError.
     """
     if log.is_being_cleaned:
         return 0
@@ -103,9 +103,9 @@ def begin_from_remote(log: Log, offset: int, leader_epochs: Lineage, snapshot: b
 
 
 class SegmentReading(NamedTuple):
-    """Reads the files to copy for a closed segment, which has the offsets from ``base_offset`` to before
+    """Reads the files to copy for a closed segment with the offsets from ``base_offset`` up to, not including,
     ``next_offset``. ``lineage``: the leader epochs before ``next_offset``. ``segments``: (base offset, size in bytes)
-    of the local ones up to this one."""
+    of the local segments up to this one."""
 
     directory: str
     base_offset: int

@@ -71,7 +71,7 @@ def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bo
 def dump_log(path: str, *, records: bool = False) -> Iterator[Row]:
     """One row per batch: header, position, size, and whether the CRC is valid.
 
-    A damaged header ends the dump: its ``problem`` row has the position and the bytes that are left.
+    A damaged header ends the dump. Its ``problem`` row has the position and the number of remaining bytes.
     """
     size_bytes = files.size_bytes(path)
     position = 0

@@ -33,7 +33,7 @@ class FoundStart(NamedTuple):
         if config.remote_log_storage_system_enable:
             return config.tiered()
         if not self.clean_shutdown:
-            return config  # after a crash, the files may be old, and the log never tiered
+            return config  # after a crash, the files may be outdated, and the log may never have been tiered
         raise InconsistentLogDir(
             f"the records {self.checkpointed} to {self.local - 1} of {self.tp} are only in remote storage, and this "
             "broker would lose them: set remote.log.storage.system.enable=true, and then the topic's "
@@ -42,7 +42,7 @@ class FoundStart(NamedTuple):
 
     @property
     def _is_partly_remote(self) -> bool:
-        """Only a tiered log has both the log start offset and a leader epoch below its first segment."""
+        """True if the log start offset and a leader epoch are below the first segment, as only in a tiered log."""
         first_epoch_start = next((start for _, start in self.epochs), self.local)
         is_below = self.checkpointed is not None and max(self.checkpointed, first_epoch_start) < self.local
         return is_below and self.tp.topic not in NEVER_TIERED

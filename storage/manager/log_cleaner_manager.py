@@ -116,7 +116,7 @@ class LogCleanerManager:
     def swap_steps(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
         """The steps of ``Cleaning.swap_steps``; none if the cleaning is not wanted any more.
 
-        First, the recovery point on disk moves to the cleaned part's end: gaps of compaction must be below it
+        First, the recovery point on disk moves to the cleaned part's end, because gaps of compaction must be below it
         (docs/decisions/0018). Raises: OSError.
         """
         if self.is_current(cleaning):

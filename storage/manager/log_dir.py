@@ -44,7 +44,7 @@ NEVER_REGISTERED = -1
 """Broker epoch in the marker of a broker that never registered."""
 
 Works = Sequence[Callable[[], None]]
-"""fsyncs, for any threads, in any order. They raise nothing: their log handles failures."""
+"""fsyncs that any threads may run, in any order. They raise nothing: their log handles failures."""
 
 _MEANINGS = {
     RECOVERY_POINT_CHECKPOINT: "unless the last stop was clean, every log here is checked from its first record on",
@@ -328,8 +328,8 @@ class LogDir:
         self.prepare_checkpoint()()
 
     def prepare_log_start_offsets(self) -> Callable[[], None]:
-        """Write the log start offsets that differ from the first segment's base offset, and those of all tiered logs:
-        their first segments will be deleted."""
+        """Write the log start offsets that differ from the first segment's base offset, and the log start offsets of
+        all tiered logs, because their first segments will be deleted."""
         moved = {
             tp: log.log_start_offset
             for tp, log in self.logs.items()
@@ -383,8 +383,8 @@ class LogDir:
         return found is not None and not found.is_directory
 
     def was_left_by_a_registered_broker(self) -> bool:
-        """True if a registered broker shut down cleanly. A broker that never registered may have found an unclean
-        shutdown that no controller learned of. Kafka's empty marker before 3.7 counts as clean."""
+        """True if a registered broker shut down cleanly. A broker that never registered could not report to a
+        controller that the shutdown before it was unclean. Kafka's empty marker before 3.7 counts as clean."""
         if not self.had_clean_shutdown():
             return False
         try:
@@ -394,12 +394,12 @@ class LogDir:
         return isinstance(marker, dict) and marker.get("brokerEpoch") != NEVER_REGISTERED
 
     def shut_down_steps(self, broker_epoch: int) -> Iterator[Works]:
-        """Close all logs, write what the next start needs, and release the lock; some logs per step.
+        """Close all logs, a few per step; then write what the next start needs, and release the lock.
 
         The caller finishes the work items of a step before the next step. If a step raises, the next start recovers.
         """
         yield from close_logs_steps(list(self.logs.values()))
-        self.is_contiguous = False  # no records follow the recovery points, and the next broker may be a Java broker
+        self.is_contiguous = False  # no records follow the recovery points, and a Java broker may start next
         self.prepare_checkpoint()()
         write_high_watermarks = self.prepare_high_watermarks()
         if write_high_watermarks is not None:
@@ -424,7 +424,7 @@ class LogDir:
 
 
 def close_logs_steps(logs: Sequence[Log]) -> Iterator[Works]:
-    """Flush and close all logs, some per step, so that the next start needs no recovery.
+    """Flush and close all logs, a few per step, so that the next start needs no recovery.
 
     The caller finishes the work items of a step before the next step. Raises: OSError; no log is then closed cleanly.
     """
@@ -448,7 +448,7 @@ def _flush(logs: Iterable[Log]) -> Iterator[Works]:
 
 
 def _done_by_owner(works: Works) -> Iterator[Works]:
-    """Run all work items even if one fails: no file may be closed while another thread syncs it."""
+    """Run all work items even if one fails, because no file may be closed while another thread syncs it."""
     failures: list[OSError] = []
 
     def guarded(work: Callable[[], None]) -> None:

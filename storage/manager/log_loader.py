@@ -61,17 +61,17 @@ class Dropped(NamedTuple):
     """The data that a recovery cut off a log, and the reason."""
 
     tp: TopicPartition
-    path: str  # of the damaged segment
-    position: int  # of the first dropped byte in this segment
-    log_end_offset: int  # after the recovery
-    bytes_dropped: int  # in all segments
-    segments_dropped: tuple[str, ...]  # former paths
+    path: str  # path of the damaged segment
+    position: int  # position of the first dropped byte in this segment
+    log_end_offset: int  # log end offset after the recovery
+    bytes_dropped: int  # total of all segments
+    segments_dropped: tuple[str, ...]  # paths before the move
     reason: str
     kept_as: str | None  # folder with the dropped data; None if they contained no record
 
 
 class LogDependencies(NamedTuple):
-    """What opening a log needs.
+    """Dependencies of a log that is opened.
 
     ``observe``: receives findings about unusable files, as long as the log exists. ``random``: for
     ``segment.jitter.ms``. ``scan``: scans a segment here if no helper process does.
@@ -111,8 +111,8 @@ def create_log(
 def _first_segment(
     directory: str, base_offset: int, config: LogConfig, dependencies: LogDependencies, now_ms: int
 ) -> Segment:
-    """The first segment. Unless it begins at offset 0, its file is created now: the name may be the only record of the
-    next offset."""
+    """The first segment. Unless it begins at offset 0, its file is created now, because the name may be the only record
+    of the next offset."""
     first = open_segment(
         directory,
         base_offset,
@@ -284,7 +284,8 @@ def _file_names(directory: str, observe: Observe) -> list[str]:
 def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: int, end_offset: int) -> Finding:
     """Move a log's segments durably into a folder beside it.
 
-    Kafka deletes them if the log start offset is after the log's end. Here they are kept: the checkpoint may be wrong.
+    Kafka deletes them if the log start offset is after the log's end. Here they are kept, because the checkpoint may be
+    wrong.
     """
     target = set_aside(directory, log_start_offset, segments)
     count = "1 segment" if len(segments) == 1 else f"{len(segments)} segments"
@@ -369,10 +370,10 @@ class _Recovery(NamedTuple):
     observe: Observe
 
     def steps(self, rebuilds_epochs: bool) -> Steps[_Recovered]:
-        """Scan what needs it, cut the log at the first damage, and move the rest aside.
+        """Scan the segments that need a scan, cut the log at the first damage, and move the rest aside.
 
-        After a crash, segments that reach beyond the recovery point need a scan. Those without a usable index always
-        do; all do if the epochs must be rebuilt.
+        After a crash, segments that reach beyond the recovery point need a scan. Segments without a usable index always
+        need one, and all segments do if the epochs must be rebuilt.
         """
         end_offset = 0
         has_markers = has_gap = False
@@ -452,7 +453,7 @@ class _Recovery(NamedTuple):
     def _sound_end(
         self, segment: Segment, next_base: int | None, afresh: bool
     ) -> Steps[tuple[int, SegmentScan | None]]:
-        """A durable segment's end from its index, or from a scan, which cuts nothing durable.
+        """A durable segment's end from its index, or else from a scan, which cuts no durable data.
 
         After a clean shutdown, the recovery point is the log's end, so a segment with a later end is scanned too.
         """

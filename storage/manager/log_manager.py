@@ -261,8 +261,8 @@ class LogManager:
     def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[Works]:
         """Flush and close all logs, and write the checkpoints and the marker that spares the next start a recovery.
 
-        The owner runs a step's fsyncs, maybe in threads, before the next step. No other method may be called any more.
-        Nothing is written to a failed directory, or during a start.
+        The owner runs a step's fsyncs, possibly in threads, before the next step. Do not call any other method
+        afterwards. Nothing is written to a failed directory, or during a start.
         """
         hosted = self.hosted
         if not hosted.is_started:

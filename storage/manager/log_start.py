@@ -27,7 +27,7 @@ HELPER_POLL_S = 0.01
 class StartProgress(NamedTuple):
     """Byte counts are those of recovery scans; ``bytes_to_scan`` grows as logs are opened."""
 
-    log_count: int  # opened
+    log_count: int  # logs opened so far
     total_log_count: int
     scanned_bytes: int
     bytes_to_scan: int

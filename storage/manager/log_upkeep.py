@@ -22,13 +22,13 @@ class LogUpkeep:
         self._flushing: set[Log] = set()
 
     def flush_dirty(self, now_ms: int) -> int:
-        """Begin to flush logs that are due, as many as the pool has files. Returns how many."""
+        """Begin to flush logs that are due, limited by the pool's open files. Returns how many."""
         logs = [self._hosted.logs[tp] for tp in self._hosted.dirty]
         waiting = [(log, log.flush_target(now_ms)) for log in logs if log not in self._flushing]
         room = self._hosted.pool.max_open_files - len(self._flushing)
         due = [(log, target) for log, target in waiting if target is not None][:room]
         for log, target in due:
-            if self._hosted.has(log):  # its directory may just have failed
+            if self._hosted.has(log):  # an earlier flush may have failed its directory
                 self._flush(log, target)
         return len(due)
 
@@ -47,7 +47,7 @@ class LogUpkeep:
                 self._hosted.fail_directory(log, error)
             elif self._hosted.has(log):
                 self._hosted.dirty.pop(log.tp, None)
-                if log.is_dirty:  # newer records have not waited yet: to the end of the queue
+                if log.is_dirty:  # newer records have not waited yet, so the log moves to the end
                     self._hosted.log_became_dirty(log.tp)
 
         self._hosted.callbacks.run_blocking(work, done)

@@ -1,7 +1,7 @@
 """``meta.properties``: a log directory's owner. The format is version 0, of brokers in ZooKeeper mode.
 
 Keys: ``version``, ``broker.id``, ``cluster.id``, and a migrating broker's ``directory.id``, which is kept. All are
-optional, as in Kafka: a file that a power loss emptied or filled with NUL is completed. An invalid value makes the
+optional, as in Kafka, so a file that a power loss emptied or filled with NUL is completed. An invalid value makes the
 directory unusable; the id of another broker or cluster, or KRaft mode, stops the broker.
 Source: MetaProperties.java, MetaPropertiesEnsemble.java, KafkaServer.startup@3.9.
 """
@@ -15,7 +15,7 @@ from kafka_zk.storage.files.filenames import META_PROPERTIES
 from kafka_zk.storage.files.files import read_file, write_atomically
 from kafka_zk.storage.files.findings import Finding, Observe, ignore
 
-_VERSION = 0  # if a file has none
+_VERSION = 0  # for a file without a version
 _KRAFT_VERSION = 1
 
 

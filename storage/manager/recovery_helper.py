@@ -76,7 +76,7 @@ class HelperPool:
         return token, content
 
     def _lost(self, helper: _RecoveryHelper) -> tuple[Any, Any]:
-        """A dead helper's result: SIGBUS is a disk error, other signals do not concern the log."""
+        """The result of a dead helper: SIGBUS means a disk error; other signals have nothing to do with the log."""
         helper.connection.close()
         code = helper.process.wait()
         self._helpers.remove(helper)

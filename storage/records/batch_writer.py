@@ -47,7 +47,7 @@ class BatchWriter:
         self.count = 0
 
     def add(self, timestamp_ms: int, body: bytes | bytearray) -> None:
-        """``body``: encoded fields from the key on.
+        """Add a record. ``body``: its encoded fields from the key on.
 
         Raises: InvalidTimestamp if no batch can contain it, RecordTooLarge.
         """

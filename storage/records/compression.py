@@ -90,8 +90,8 @@ def decompress_chunks(
 ) -> Iterator[bytes]:
     """Decompress incrementally, with at most ``chunk_bytes`` in memory (for snappy, one block).
 
-    Chunks may be empty. Too many empty parts (gzip members, lz4 frames, snappy blocks) count as damage: each costs as
-    much as a thousand bytes. Raises like ``decompress``.
+    Chunks may be empty. Too many empty parts (gzip members, lz4 frames, snappy blocks) count as damage, because each
+    costs as much as a thousand bytes. Raises like ``decompress``.
     """
     chunks: Iterator[bytes]
     match codec:

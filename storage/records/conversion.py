@@ -86,7 +86,7 @@ def down_convert_batch(
 ) -> bytes | bytearray:
     """Convert one batch to a message set of magic 0 or 1; empty for a control batch.
 
-    ``first_offset``: omit earlier records, but not of a compressed batch.
+    ``first_offset``: omit earlier records, except in a compressed batch.
     Raises: CorruptRecord, InvalidRecord (also for too many records), UnsupportedCompression (zstd).
     """
     if header.is_control:

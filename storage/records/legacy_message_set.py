@@ -1,8 +1,8 @@
-"""Message sets of magic 0 and 1, of clients before Kafka 0.11.
+"""Message sets of magic 0 and 1, which clients before Kafka 0.11 use.
 
 A set is a sequence of entries, big-endian: ``offset int64, size int32, crc uint32, magic int8, attributes int8``, in
-magic 1 ``timestamp int64``, then key and value, each after an int32 length (-1: null). The CRC-32 (zlib) covers all
-from the magic byte on. Attributes: bits 0-2 the codec, bit 3 LogAppendTime (magic 1).
+magic 1 ``timestamp int64``, then key and value, each after an int32 length (-1: null). The CRC-32 (zlib) covers
+everything from the magic byte on. Attributes: bits 0-2 the codec, bit 3 LogAppendTime (magic 1).
 
 With a codec, the value of one entry (the wrapper) is a compressed set. Its offset is that of its *last* message. Inner
 messages have absolute offsets in magic 0, and offsets relative to the first in magic 1.

@@ -177,8 +177,8 @@ def conform(
 ) -> Buffer:
     """Check every record, correct the header's timestamps, and recompress for a topic with its own codec.
 
-    Returns the batch to append, maybe ``batch`` itself. As in Kafka, a compressed batch is rebuilt unless its offset
-    deltas are 0, 1, 2, …
+    Returns the batch to append, which may be ``batch`` itself. As in Kafka, a compressed batch is rebuilt unless its
+    offset deltas are 0, 1, 2, …
     Raises: InvalidRecord (unreadable records, too many records, no key in a compacted topic), InvalidTimestamp,
         UnpacksTooBig, RecordTooLarge (``max.message.bytes``).
     """

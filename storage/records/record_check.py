@@ -57,7 +57,7 @@ def check_records(records: Buffer, position: int, record_count: int, base_timest
     check = _check_in_python if _native is None else _native.check_records
     try:
         end, largest_ms, counts_up = check(records, position, record_count, base_timestamp)
-    except (IndexError, InvalidRecord, ValueError):  # the last: from the native module
+    except (IndexError, InvalidRecord, ValueError):  # ValueError: from the native module
         raise InvalidRecord("a record of the batch is malformed or missing") from None
     if end != len(records):
         raise InvalidRecord(f"the batch holds more than the {record_count} records that its header declares")
@@ -68,7 +68,7 @@ def _check_in_python(records: Buffer, position: int, record_count: int, base_tim
     """(Position after the records, largest timestamp, whether offset deltas are 0, 1, 2, …). Raises: IndexError,
     InvalidRecord."""
     end, newest, misplaced = _walk(records, position, record_count)
-    if end > len(records):  # the last header's value
+    if end > len(records):  # the value of the last header ends after the data
         raise IndexError
     largest_ms = base_timestamp + (newest >> 1)
     if newest & 1 or base_timestamp < NO_TIMESTAMP or largest_ms > LONG_MAX:

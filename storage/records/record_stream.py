@@ -1,6 +1,6 @@
 """Decodes a batch's records as a stream, with one uncompressed chunk or record in memory.
 
-For untrusted batches, of which a few bytes can become millions of records; creates no objects per record.
+It is for untrusted batches, in which a few bytes can encode millions of records, and creates no object per record.
 ``record_decoder``, ``record_check`` and ``record_filter`` have faster loops.
 """
 
@@ -14,7 +14,7 @@ from kafka_zk.storage.records.varint import read_varint
 MAX_RECORDS = 1_000_000
 """Maximum number of records in a batch that must be decoded as a whole. Kafka has no limit."""
 
-_FRONT_BYTES = 32  # length, attributes, two deltas and key length: at most 31
+_FRONT_BYTES = 32  # length, attributes, two deltas and key length take at most 31
 
 RecordSpan = tuple[bytearray, int, int, int, int, int]
 """(data, start, timestamp delta, offset delta, position of the key's length, end); ``data`` is valid until the next

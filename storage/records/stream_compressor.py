@@ -11,7 +11,7 @@ from kafka_zk.storage.files.errors import RecordTooLarge
 from kafka_zk.storage.records.compression import Compression, Data, compress, library, zstd_library
 
 WHOLE_BYTES = 256 * 1024
-_STEP_BYTES = 32 * 1024  # snappy's blocks
+_STEP_BYTES = 32 * 1024  # the size of snappy's blocks
 _SNAPPY_HEADER_SIZE = 16
 _ZSTD_FIRST_BIG_LEVEL, _ZSTD_WINDOW_LOG = 17, 22
 """From this level on, the window is limited to 4 MB. Otherwise, the writer and every reader need hundreds of MB."""

@@ -1,7 +1,7 @@
 """The segments of one log: lookup, reads, rolling, truncation, flushes, deletion and renames.
 
-``log.Log`` decides which offsets are valid and when work is due. The end of each read is remembered: the consumer's
-next fetch begins there and needs no index lookup.
+``log.Log`` decides which offsets are valid and when work is due. The end of each read is remembered, so that the
+consumer's next fetch, which begins there, needs no index lookup.
 Source: LogSegments.java, LocalLog.scala@3.9. Tests: tests/storage/log/test_log_files.py, tests/storage/log/test_log.py.
 """
 
@@ -166,7 +166,7 @@ class LogSegments:
 
     def roll(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
         if self.active.is_unmade:
-            self.active.fileno()  # creates its files, whose names preserve the next offset
+            self.active.fileno()  # this creates the files, whose names preserve the next offset
         self.active.write_out_indexes(final=True)
         self.active.is_active = False
         self.begin(base_offset, config, now_ms)
@@ -183,8 +183,8 @@ class LogSegments:
         return end_offset
 
     def truncate_to(self, offset: int, due_ms: int, *, keeps: bool = False) -> tuple[int, str | None]:
-        """Durably drop all batches that contain or follow ``offset``. Returns the new log end offset, and the folder if
-        ``keeps``: the dropped records are moved to it (``set_aside``).
+        """Durably drop all batches that contain or follow ``offset``. Returns the new log end offset and, if ``keeps``,
+        the folder to which the dropped records were moved (``set_aside``).
 
         ``offset`` must not be before the first segment. Dropped segments are removed at ``due_ms``.
         """
@@ -202,7 +202,7 @@ class LogSegments:
             sync_path(self.directory)  # dropped segments must not reappear beside new ones
         if span is not None:
             last.truncate_to_position(span.position)
-            sync_file(last.fileno())  # after another segment follows, recovery does not read this end again
+            sync_file(last.fileno())  # once another segment follows, recovery does not read this end again
         self._activate_last()
         return offset if span is None else min(offset, span.base_offset), kept_as  # compaction leaves gaps
 
@@ -347,7 +347,7 @@ class LogSegments:
     def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> Search:
         """Find the first record at or after ``start_offset`` with a timestamp of at least ``timestamp_ms``.
 
-        Segments may come and go while the search is suspended.
+        Segments may be added and deleted while the search is suspended.
         """
         segment: Segment | None = self._segments[self.slot_of(start_offset)]
         while segment is not None:
@@ -370,7 +370,7 @@ class LogSegments:
                 newest = segment
             yield None
             segment = self._following(segment)
-        if newest is not None and newest not in self._segments:  # retention deleted it between two steps
+        if newest is not None and newest not in self._segments:  # retention deleted the segment between two steps
             return (yield from self.max_timestamp_offset())
         if newest is None or not newest.size_bytes:  # no records, possibly no files
             return None
@@ -401,7 +401,8 @@ class LogSegments:
         self._with_aborted = None
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Aborted transactions with records in ``[start_offset, end_offset)``, wherever their markers are.
+        """Aborted transactions with records in ``[start_offset, end_offset)``, even if their markers are in later
+        segments.
 
         Source: LocalLog.collectAbortedTransactions@3.9.
         """

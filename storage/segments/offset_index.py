@@ -1,11 +1,11 @@
-"""A segment's sparse offset index: where to search for an offset.
+"""A segment's sparse offset index, which says where to search for an offset.
 
-File: entries of 8 bytes, ``relative offset (int32), position (int32)``, big-endian, ascending. The offset is of the
-*last* record in the batch at the position. A killed Kafka broker leaves zeros at the end. In memory, entries are 64-bit
-words (upper half: offset) in an ``array``: a lookup is one ``bisect`` in C.
+File: entries of 8 bytes, ``relative offset (int32), position (int32)``, big-endian, ascending. The offset is that of
+the *last* record in the batch at the position. A killed Kafka broker leaves zeros at the end. In memory, entries are
+64-bit words (upper half: offset) in an ``array``: a lookup is one ``bisect`` in C.
 
-Only ``write_out`` writes entries (before a flush, at a roll, on close): recovery rebuilds the index of unflushed
-records.
+Only ``write_out`` writes entries (before a flush, at a roll, on close), because recovery rebuilds the index of
+unflushed records.
 Source: OffsetIndex.java, AbstractIndex.java@3.9.
 """
 

@@ -50,7 +50,7 @@ class SegmentScan(NamedTuple):
     epochs: tuple[tuple[int, int], ...]  # (leader epoch, first offset), ascending
     reason: str | None
     keeps_damage: bool = False  # the rest is durable but damaged: keep it, continue in a new segment
-    has_markers: bool = False  # among the scanned batches
+    has_markers: bool = False  # a scanned batch has a marker
 
 
 class IndexBuilder:
@@ -245,8 +245,8 @@ def _crc_fits(view: memoryview, position: int) -> bool:
 
 
 def find_batch(view: memoryview, position: int, next_offset: int, segment_offset: int) -> tuple[int, int] | None:
-    """(Position, base offset) of the next valid batch after damage: each magic byte is a candidate for ``judge_batch``,
-    CRC included."""
+    """(Position, base offset) of the next valid batch after damage: each byte with the value of the magic byte is a
+    candidate, which ``judge_batch`` checks with its CRC."""
     end = len(view)
     step = 1 << 20
     for chunk_start in range(position + MAGIC_POSITION, end, step):

@@ -1,7 +1,7 @@
 """One segment of a log: its ``.log`` file and indexes.
 
 Appends go to the page cache, index entries to memory (``offset_index``). An empty log that begins at offset 0 has no
-files: creating them is most of a new partition's disk cost.
+files, because creating them is most of a new partition's disk cost.
 Source: LogSegment.java@3.9. Tests: tests/storage/log/test_log_files.py.
 """
 
@@ -214,7 +214,8 @@ class Segment(SegmentHandle):
         return segment_scan.find_offset(self.fileno(), offset, self._position_before(slot), self.size_bytes)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int, int]:
-        """The last batch boundary between ``start`` and ``limit``: (position, offset, size of the batch there)."""
+        """The last batch boundary between ``start`` and ``limit``: (position, offset, size of the batch that begins
+        there)."""
         near = self.offset_index.floor_position(limit)
         if near > start:
             try:
@@ -224,11 +225,12 @@ class Segment(SegmentHandle):
         return segment_scan.find_boundary(self.fileno(), start, limit, self.size_bytes)
 
     def position_for(self, offset: int) -> int:
-        """Where to search for ``offset``: the last indexed batch before it."""
+        """The position at which a search for ``offset`` begins: the last indexed batch before it."""
         return self._position_before(self.offset_index.slot_of(offset))
 
     def position_for_timestamp(self, timestamp_ms: int, start_offset: int) -> int:
-        """Where to search for the first record at or after ``start_offset`` with at least this timestamp."""
+        """The position at which a search begins for the first record at or after ``start_offset`` with at least this
+        timestamp."""
         found_ms, offset = self.time_index.lookup(timestamp_ms)
         if not self.is_indexed_timestamp(found_ms, offset):
             offset = self.base_offset

@@ -1,8 +1,8 @@
 """Checks all batches of a closed segment on a thread, without blocking other threads for long.
 
 Batches are checked in Python, which holds the interpreter's lock: 0.3 s for 1 GiB in batches of 16 KB, 1.7 s in batches
-of 1 KB. So the thread pauses after each portion. Portions are read, not mapped: a page that is read from disk during a
-check would hold the lock for as long as the read takes.
+of 1 KB. So the thread pauses after each portion. Portions are read, not mapped, because a check that waits for a mapped
+page would hold the lock for as long as the read takes.
 """
 
 from kafka_zk.base.clock import sleep

@@ -86,7 +86,7 @@ def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHU
 def iter_batches_at(
     descriptor: int, position: int, end: int, chunk_bytes: int, spend: Callable[[int], None]
 ) -> Iterator[tuple[BatchSpan, bytes]]:
-    """The batches with their bytes, read in chunks; ``spend`` gets the bytes read.
+    """The batches with their bytes, read in chunks; ``spend`` is called with the number of bytes read.
 
     Raises like ``iter_spans``; CorruptRecord at the end of the file.
     """
@@ -150,7 +150,7 @@ def find_offset(
 
 
 def find_boundary(descriptor: int, position: int, limit: int, end: int) -> tuple[int, int, int]:
-    """The last boundary up to ``limit``, which is below ``end``; ``position`` must be a boundary, too.
+    """The last boundary up to ``limit``, which is below ``end``; ``position`` must also be a boundary.
 
     Returns: (its position, first offset after it, size of the next batch, which ends after ``limit``).
     """
@@ -162,5 +162,5 @@ def find_boundary(descriptor: int, position: int, limit: int, end: int) -> tuple
     except CorruptRecord:
         if span is None:
             raise
-        return span.position + span.size_bytes, span.last_offset + 1, 0  # all before the damage is valid
+        return span.position + span.size_bytes, span.last_offset + 1, 0  # everything before the damage is valid
     raise CorruptRecord(f"no batch boundary after position {position}")

@@ -75,14 +75,14 @@ def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = 
         sync_path(directory)
     present = set(names)
     was_swapping = False
-    # Logs first, as in ``end_swap``: an index whose log is no .swap file belongs to a log with its final name.
+    # Logs first, as in ``end_swap``: an index whose log is not a .swap file belongs to a log with its final name.
     for name in sorted(names, key=lambda name: not name.endswith(_LOG_SWAP)):
         if not name.endswith(SWAP_SUFFIX):
             continue
         was_swapping = True
         path, target = f"{directory}/{name}", name.removesuffix(SWAP_SUFFIX)
         present.discard(name)
-        if target in present and not name.endswith(_LOG_SWAP):  # its log did not become a .swap file
+        if target in present and not name.endswith(_LOG_SWAP):  # the log of this index did not become a .swap file
             remove_file(path)
         else:
             files.rename(path, f"{directory}/{target}")
@@ -96,13 +96,13 @@ _LOG_SWAP = LOG_SUFFIX + SWAP_SUFFIX
 
 
 def _is_sound(directory: str, name: str) -> bool:
-    """True if every batch of a ``.log.swap`` file is valid, so that what it replaces can be removed."""
+    """True if every batch of a ``.log.swap`` file is valid, so that the segments that it replaces can be removed."""
     found = parse_offset_file(name)
     return found is not None and scan_segment(f"{directory}/{name}", "", "", found[0], 0, 0).reason is None
 
 
 def _take_back(directory: str, names: Sequence[str], observe: Observe) -> list[str]:
-    """Rename damaged ``.swap`` files, and restore what they replace."""
+    """Rename damaged ``.swap`` files, and restore the segments that they replace."""
     present = set(names)
     for name in names:
         own = name.removesuffix(DELETED_SUFFIX)
@@ -120,7 +120,7 @@ def _take_back(directory: str, names: Sequence[str], observe: Observe) -> list[s
 def _remove_temporary(directory: str, names: Sequence[str]) -> list[str]:
     """Remove ``.deleted`` and ``.cleaned`` files, and ``.swap`` files at or after the lowest ``.cleaned`` one.
 
-    ``.swap`` files are removed first: without the ``.cleaned`` file, they would seem valid after another crash.
+    ``.swap`` files are removed first, because without the ``.cleaned`` file they would seem valid after another crash.
     """
     cleaned = [found[0] for name in names if name.endswith(CLEANED_SUFFIX) and (found := parse_offset_file(name))]
     lowest = min(cleaned, default=None)

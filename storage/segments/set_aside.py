@@ -1,8 +1,8 @@
 """Moves records that a log drops into a folder, durably.
 
 The records are kept because a recovery or truncation may be wrong: it may follow a wrong checkpoint, or a leader that
-lost its disk. The folder is ``<offset>.moved-aside`` in the partition's directory; ``offset`` is the log's new end. In
-it are whole segments, and a cut segment's end as ``<offset>.log.tail``. Kafka's brokers ignore the folder; it is
+lost its disk. The folder is ``<offset>.moved-aside`` in the partition's directory; ``offset`` is the log's new end. It
+contains whole segments, and the end of a cut segment as ``<offset>.log.tail``. Kafka's brokers ignore the folder; it is
 deleted with the partition.
 """
 
@@ -34,7 +34,7 @@ def set_aside(
     Args:
         end_offset: names the folder.
         segments: the log's last segments, ascending; their files are closed unless readers pin them.
-        tail: (segment, position): copy what follows, unless it is zeros; the caller then truncates.
+        tail: (segment, position): copy the bytes from there on, unless they are zeros; the caller then truncates.
     Returns: the folder, or None if there was nothing to move.
     Raises: OSError; nothing is lost, but files may be in both places.
     """

@@ -1,8 +1,8 @@
 """Finds a segment's first record at or after a timestamp.
 
 ``search_segment`` does a bounded part (``AT_ONCE``) on the calling thread and yields the rest as ``SearchWork`` for a
-helper process. The helper's part is bounded, too (``AT_MOST``), because a header may claim a timestamp that no record
-has. At its bounds, a search returns the first offset that it did not examine: reading from there misses no match.
+helper process. The helper's part is also bounded (``AT_MOST``), because a header may claim a timestamp that no record
+has. At its bounds, a search returns the first offset that it did not examine, so reading from there misses no match.
 Tests: tests/storage/segments/test_timestamp_search.py, tests/storage/log/test_log.py.
 """
 

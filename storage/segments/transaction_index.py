@@ -1,9 +1,10 @@
 """The aborted transactions whose markers are in a segment (``.txnindex``).
 
 Entries of 34 bytes, big-endian: ``version int16 = 0, producer_id int64, first_offset int64, last_offset int64,
-last_stable_offset int64``, ascending by last offset, which is the marker's. The first entry creates the file. The last
-stable offset is that after the marker's append: all transactions that began before it have ended. So a search for
-transactions that began before an offset ends at the first entry whose last stable offset is not smaller.
+last_stable_offset int64``, ascending by last offset, which is the marker's. The first entry creates the file.
+``last_stable_offset`` is the last stable offset after the marker's append: all transactions that began before it have
+ended. So a search for transactions that began before an offset ends at the first entry whose last stable offset is not
+smaller.
 Source: AbortedTxn.java, TransactionIndex.java@3.9.
 """
 
@@ -86,9 +87,9 @@ class TransactionIndex:
     def replace(self, start_offset: int, found: Iterable[AbortedTransaction]) -> bool:
         """Replace the entries that end at or after ``start_offset``. Returns True if anything changed.
 
-        They count as not durable even if nothing changes: a killed process may have left them in the page cache.
-        Entries that stay are not written again, because a power loss could then cut the file before them. A damaged
-        file is replaced durably. Raises: OSError.
+        They count as not durable even if nothing changes, because a killed process may have left them in the page
+        cache. Entries that stay are not written again, because a power loss could then cut the file before them. A
+        damaged file is replaced durably. Raises: OSError.
         """
         entries = self.entries
         slot = bisect_left(entries, start_offset, key=_last_offset)
@@ -108,14 +109,14 @@ class TransactionIndex:
         return True
 
     def clear(self) -> None:
-        """Drop all entries of a damaged file. The file stays until ``replace`` writes it: after a power loss, an empty
-        file would look sound."""
+        """Drop all entries of a damaged file. The file stays until ``replace`` writes it, because after a power loss an
+        empty file would look sound."""
         self._is_damaged = True
         self._entries = []
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
         """(File, done): the index file, if it must be fsynced with its directory before the segment's records count as
-        durable, and a function to call afterwards. Until that call, each further flush must sync the file, too, because
+        durable, and a function to call afterwards. Until that call, each further flush must also sync the file, because
         that flush may end first."""
         count = self._write_count
         path = self.path if self._synced_count < count else None

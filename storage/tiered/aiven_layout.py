@@ -1,12 +1,12 @@
-"""The object keys of Aiven's plugin, tiered-storage-for-apache-kafka.
+"""The keys of the objects that Aiven's plugin, tiered-storage-for-apache-kafka, writes.
 
 ::
 
     <key.prefix><topic>-<topic id>/<partition>/<start offset, 20 digits>-<segment id>.log
-        and .indexes and .rsm-manifest, which is the last to be written
+        and .indexes and .rsm-manifest; the manifest is written last
 
-The plugin may keep tagged fields as custom metadata: 0 the size of the three objects together (zigzag varint), 1 the
-prefix and 2 the rest of the key (compact strings), which then replace the names above.
+The plugin may keep tagged fields as custom metadata: tag 0 is the total size of the three objects (zigzag varint); tags
+1 and 2 are the prefix and the rest of the key (compact strings), which then replace the names above.
 Source: ObjectKeyFactory.java, SegmentCustomMetadataField.java of Aiven-Open/tiered-storage-for-apache-kafka.
 """
 
@@ -22,7 +22,7 @@ _OBJECT_PREFIX, _OBJECT_KEY = 1, 2
 
 
 class AivenLayout:
-    """``prefix``: the plugin's ``key.prefix``, with its slash if it ends in one."""
+    """``prefix``: the plugin's ``key.prefix``, unchanged, with a final slash if the key has one."""
 
     name = "Aiven's plugin"
 
@@ -65,7 +65,7 @@ class AivenLayout:
 
 
 def custom_fields(data: bytes) -> dict[int, str]:
-    """The prefix and the key; empty for metadata of another plugin."""
+    """The prefix and the rest of the key by tag; empty for metadata of another plugin."""
     try:
         count, position = _unsigned(data, 0) if data else (0, 0)
         fields = {}

@@ -2,7 +2,7 @@
 
 The objects are written in the plugin's order: ``.log``, ``.indexes`` and last the manifest, which makes the segment
 complete; they are deleted in the other order. A compressed segment is a zstd frame for each chunk; its indexes are not
-compressed. The chunks that were used last are kept in memory, because a consumer reads less than one at a time.
+compressed. Recently used chunks are kept in memory, because a consumer's fetch reads less than a chunk.
 Source: KafkaRemoteStorageManager.java, CompressionChunkEnumeration.java and SegmentCompressionChecker.java of
 Aiven-Open/tiered-storage-for-apache-kafka.
 """
@@ -59,12 +59,12 @@ _CHUNK_CACHE_BYTES = 32 << 20
 _MOST_CHUNK_BYTES = 64 << 20
 _PIECE_BYTES = 1 << 20
 _MOST_ZSTD_GROWTH = 64
-"""Of a chunk, besides 1 in 256 bytes; ZSTD_COMPRESSBOUND in zstd.h."""
+"""Maximum growth of a compressed chunk in bytes, besides 1 in 256; ZSTD_COMPRESSBOUND in zstd.h."""
 
 
 class ChunkSettings(NamedTuple):
-    """Of the segments that are copied. ``is_compressed``: with zstd. ``skips_batches``: segments whose first batch is
-    compressed are not compressed again."""
+    """Settings for the segments that are copied. ``is_compressed``: compress them with zstd. ``skips_batches``: do not
+    compress segments whose first batch is compressed already."""
 
     size_bytes: int
     is_compressed: bool = False
@@ -75,8 +75,8 @@ class AivenSegmentStorage:
     """A ``SegmentStorage``. Several threads may use it.
 
     Args:
-        settings: for the segments that it copies. It can read segments with other settings.
-        broker_id: is noted in their manifests.
+        settings: for the segments that it copies; it can read segments that were copied with other settings.
+        broker_id: written to their manifests.
     """
 
     def __init__(self, store: WritableStore, layout: AivenLayout, settings: ChunkSettings, broker_id: int) -> None:
@@ -119,7 +119,7 @@ class AivenSegmentStorage:
             place = self._manifest(segment).indexes.get(_NAMES[part])
             if place is not None and place.size_bytes <= most_bytes:
                 return self._range(key, *place)
-        except NoSuchObject as error:  # not that the segment has no such part: aborted transactions would be hidden
+        except NoSuchObject as error:  # "no such part" would hide aborted transactions
             raise ObjectStoreError(str(error)) from error
         if place is None:
             raise NoSuchObject(f"{key} has no {_NAMES[part]} index")
@@ -151,7 +151,7 @@ class AivenSegmentStorage:
         return VariableChunkIndex.of_sizes(chunk_bytes, size_bytes, sizes or [0])
 
     def _chunks_of(self, segment: RemoteLogSegmentMetadata, chunks: Sequence[Chunk]) -> Iterator[bytes]:
-        """The content of neighbouring chunks. What is not in memory is read with one request."""
+        """The content of adjacent chunks. Chunks that are not in memory are read with one request."""
         segment_id = segment.segment_id.id
         kept = {each: self._chunks.get((segment_id, each.original_position)) for each in chunks}
         missing = [each for each in chunks if kept[each] is None]
@@ -170,7 +170,7 @@ class AivenSegmentStorage:
             yield content
 
     def _manifest(self, segment: RemoteLogSegmentMetadata) -> SegmentManifest:
-        """Raises: ObjectStoreError if it is missing, damaged or of another segment."""
+        """Raises: ObjectStoreError if the manifest is missing, damaged or of another segment."""
         segment_id = segment.segment_id.id
         manifest = self._manifests.get(segment_id)
         if manifest is None:
@@ -204,8 +204,8 @@ def _pieces(path: str, size_bytes: int, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _compressed(chunks: Iterator[bytes], sizes: list[int]) -> Iterator[bytes]:
-    """Zstd frames with the size of their content, without which the plugin does not read them. Their own sizes are
-    appended to ``sizes``."""
+    """Each chunk as a zstd frame that states its content size, without which the plugin cannot read it. The sizes of
+    the frames are appended to ``sizes``."""
     for chunk in chunks:
         frame = compress(Compression.zstd, chunk)
         sizes.append(len(frame))

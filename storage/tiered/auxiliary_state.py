@@ -1,7 +1,7 @@
 """Determines where a follower begins if it is behind its leader's first local offset. Pure.
 
-The leader answers such a fetch with OFFSET_MOVED_TO_TIERED_STORAGE. The follower then takes the leader epochs and the
-producers from the remote segment before the leader's first local offset, and fetches only what comes after it.
+The leader responds to such a fetch with OFFSET_MOVED_TO_TIERED_STORAGE. The follower then takes the leader epochs and
+the producers from the remote segment before the leader's first local offset, and fetches only later records.
 Earlier records stay in remote storage only. The replica fetcher uses this module.
 Source: TierStateMachine.java@3.9.
 """
@@ -16,7 +16,7 @@ from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
 class AuxiliaryStart(NamedTuple):
     """Begin an empty log at ``start_offset``, with the leader epochs before it in the segment's checkpoint.
 
-    ``has_producers``: take the segment's producer snapshot, too. Otherwise all producers are unknown, because the
+    ``has_producers``: also load the segment's producer snapshot. Otherwise all producers are unknown, because the
     snapshot includes records that the leader does not have.
     """
 
@@ -37,7 +37,7 @@ def epoch_before(local_start_offset: int, local_start_epoch: int, earlier_epoch:
 
 def auxiliary_segment(log: RemotePartitionLog, epoch: int, local_start_offset: int) -> RemoteLogSegmentMetadata | None:
     """The segment that has the offset before ``local_start_offset``. ``epoch``: that offset's leader epoch (see
-    ``epoch_before``). None if the metadata that were read so far do not contain the segment; ask again later.
+    ``epoch_before``). None if the metadata that were read so far do not contain the segment; call again later.
     """
     found = log.find(epoch, local_start_offset - 1)
     return None if found is None else found[0]
@@ -66,7 +66,7 @@ def epochs_before(checkpoint: Lineage, start_offset: int) -> list[tuple[int, int
 def auxiliary_log_start(epochs: Lineage, leader_log_start_offset: int) -> int:
     """The follower's log start offset. ``epochs``: see ``epochs_before``.
 
-    It may be after the leader's, because the leader that copied the segment had already deleted what lies before its
-    first epoch, and the present leader does not know this.
+    It may be after the leader's, because the leader that copied the segment may have deleted the offsets before its
+    first epoch, and the present leader may not know this.
     """
     return max(leader_log_start_offset, epochs[0][1]) if epochs else leader_log_start_offset

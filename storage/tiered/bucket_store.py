@@ -1,4 +1,4 @@
-"""A bucket of S3, GCS or Azure, by the library obstore of the extra ``[tiered]``.
+"""A bucket of S3, GCS or Azure, accessed with the library obstore of the extra ``[tiered]``.
 
 Keys and secrets that are not given come from the environment, under the names that the library and the providers' own
 tools use (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_KEY …). They appear in no error. The
@@ -22,7 +22,8 @@ _RETRY_COUNT = 4
 _PAGE = 1000
 _LEAST_PART_BYTES = 5 << 20
 _MOST_UPLOAD_S = 1800
-"""Of one object. The broker has then given the copy up, and a leader deletes it as unfinished after two hours."""
+"""Time limit for one object. After it, the broker has abandoned the copy; a leader deletes unfinished copies after two
+hours."""
 _MISSING_KEY = re.compile(r"<Code>NoSuchKey</Code>|\(code: NoSuchKey\)")
 _ERROR_CODE = re.compile(r"<Code>(\w{1,60})</Code>")
 
@@ -37,8 +38,8 @@ class S3Credentials:
 @dataclass(frozen=True)
 class S3Bucket:
     """``endpoint_url``: the URL of a server other than Amazon's; the environment's URL is not used. ``is_path_style``:
-    the bucket is in the path, not in the host. ``credentials``: None takes those of the environment. ``part_bytes``: of
-    uploads, at least 5 MiB."""
+    the bucket is in the URL's path, not in its host. ``credentials``: None uses those in the environment.
+    ``part_bytes``: size of the parts of an upload, at least 5 MiB."""
 
     name: str
     region: str
@@ -49,7 +50,7 @@ class S3Bucket:
 
     @property
     def host_url(self) -> str:
-        """The endpoint, with the bucket if it is in the host."""
+        """The endpoint; its host includes the bucket unless ``is_path_style``."""
         url = self.endpoint_url or f"https://s3.{self.region}.amazonaws.com"
         if self.is_path_style:
             return url
@@ -92,7 +93,7 @@ class BucketStore:
 
         given, secrets = bucket.credentials, []
         options: dict[str, Any] = {}
-        if given is not None:  # a session token of the environment belongs to another key
+        if given is not None:  # a session token in the environment belongs to another key
             token = given.session_token
             secrets = [each for each in (given.access_key_id, given.secret_access_key, token) if each]
             found = {"access_key_id": given.access_key_id, "secret_access_key": given.secret_access_key}
@@ -143,7 +144,7 @@ class BucketStore:
             return bytes(self._library.get_range(self._store, key, start=position, length=size_bytes))
 
     def put(self, key: str, parts: Iterable[bytes]) -> None:
-        """Also fails if it takes more than half an hour."""
+        """Store an object; also raises ObjectStoreError after half an hour."""
         rest, first = _in_time(key, parts), bytearray()
         for part in rest:
             first += part
@@ -162,8 +163,8 @@ class BucketStore:
             )
 
     def delete(self, key: str) -> None:
-        """A status of 404 alone is an error: servers of S3 list missing objects in their answer, or count them as
-        deleted."""
+        """A missing object is not an error, but another 404 is: S3 servers name a missing key in the response, or
+        report it as deleted."""
         with self._errors_of(key, is_read=False):
             try:
                 self._library.delete(self._store, key)
@@ -173,7 +174,7 @@ class BucketStore:
 
     @contextmanager
     def _errors_of(self, what: str, is_read: bool = True) -> Iterator[None]:
-        """Errors of the library become ObjectStoreError; of reads also NoSuchObject."""
+        """Convert the library's errors to ObjectStoreError, or for a read of a missing object to NoSuchObject."""
         try:
             yield
         except (self._library.exceptions.BaseError, OSError) as error:
@@ -200,7 +201,7 @@ def _in_time(key: str, parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _client_options(may_be_plain: bool) -> Any:
-    """``may_be_plain``: HTTP without TLS is allowed, but used only if an endpoint is such an address."""
+    """``may_be_plain``: allow HTTP without TLS, which is used only if an endpoint's URL begins with ``http:``."""
     return {"timeout": _REQUEST_TIMEOUT, "connect_timeout": _REQUEST_TIMEOUT, "allow_http": may_be_plain}
 
 
@@ -209,8 +210,8 @@ def _retry_config() -> Any:
 
 
 def _sentence(error: Exception, secrets: Sequence[str] = ()) -> str:
-    """The error's first line. Query strings of URLs are removed, because they may contain a signature. Of an XML
-    document of the server only the error code remains, because the document may repeat the access key."""
+    """The error's first line. Query strings of URLs are removed, because they may contain a signature. An XML document
+    from the server is reduced to its error code, because the document may repeat the access key."""
     text, _, document = str(error).partition("<")
     first = " ".join(word.partition("?")[0] for word in text.partition("\n")[0].split()).rstrip(":")
     code = _ERROR_CODE.search(document)

@@ -1,7 +1,7 @@
 """The chunks of a segment in the layout of Aiven's plugin. Pure.
 
 The plugin cuts a segment into chunks of one size, compresses or encrypts each, and stores them one after the other in
-the ``.log`` object. The index in the manifest has the sizes that they have there: one number if all but the last are
+the ``.log`` object. The index in the manifest has the sizes of the stored chunks: one number if all but the last are
 equal (``fixed``), or a list (``variable``): base64 of zstd of count (int32), base (int32), bytes per value (uint8),
 count - 1 values without the base, and the last value (int32). A list of one has only the count and the value.
 Source: FixedSizeChunkIndex.java, VariableSizeChunkIndex.java and ChunkSizesBinaryCodec.java of
@@ -28,7 +28,7 @@ class InvalidManifest(StorageError):
 
 
 class Chunk(NamedTuple):
-    """Where a chunk is in the segment (``original``), and in the object (``stored``)."""
+    """A chunk's place in the segment (``original``) and in the object (``stored``)."""
 
     original_position: int
     original_bytes: int
@@ -50,12 +50,12 @@ class FixedChunkIndex(NamedTuple):
 
     @property
     def largest_stored_bytes(self) -> int:
-        """Of the chunk that is the largest in the object."""
+        """The size of the largest chunk in the object."""
         return max(self.stored_chunk_bytes, self.last_stored_bytes) if _count(self) > 1 else self.last_stored_bytes
 
     @property
     def memory_bytes(self) -> int:
-        """Of the list of sizes."""
+        """The memory that the list of sizes takes."""
         return 0
 
     def stored_start(self, number: int) -> int:
@@ -121,7 +121,8 @@ def chunk_count(original_bytes: int, chunk_bytes: int) -> int:
 
 
 def chunks_of(index: ChunkIndex, position: int, size_bytes: int) -> Iterator[Chunk]:
-    """The chunks that have the range ``[position, position + size_bytes)`` of the segment; it may end after it."""
+    """The chunks that contain the range ``[position, position + size_bytes)`` of the segment; the range may end after
+    the segment."""
     end = min(position + size_bytes, index.original_bytes)
     if position >= end:
         return

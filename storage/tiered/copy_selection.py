@@ -1,8 +1,8 @@
 """Selects the segments of a local log that a leader copies to remote storage. Pure.
 
-Copying continues after the last offset that was ever copied, and fills no gaps before it: in the metadata, a segment
-hides an older one that begins at the same offset of an epoch, even if the older one is longer. The remote log manager
-calls this for each partition that it leads.
+Copying continues after the last offset that was ever copied, and fills no gaps before it, because in the metadata a
+segment hides an older one that begins at the same offset of an epoch, even if the older one is longer. The remote log
+manager calls this for each partition that the broker leads.
 Source: RemoteLogManager.RLMCopyTask.candidateLogSegments@3.9.
 """
 
@@ -21,7 +21,8 @@ class CopyCandidate(NamedTuple):
 
 
 def copy_lag(log: RemotePartitionLog, leader: TieredReplica) -> tuple[int, int]:
-    """(Bytes, number) of the closed segments that are not copied, including those that must wait for transactions."""
+    """(Bytes, number) of the closed segments that are not copied yet, including those that wait for transactions to
+    end."""
     copied = latest_tiered_offset(log, leader.lineage, leader.log_end_offset)
     waiting = [each.size_bytes for each in leader.segments[:-1] if each.next_offset > copied + 1]
     return sum(waiting), len(waiting)

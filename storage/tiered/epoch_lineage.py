@@ -3,7 +3,7 @@
 A lineage is a list of (epoch, its first offset), ascending, as in ``leader-epoch-checkpoint``. Two brokers that have an
 offset in the same epoch have the same record there. After an unclean election, the remote log may also have segments of
 epochs, or of ends of epochs, that the new leader's lineage lacks; these are not read.
-Brokers use this module; ``kafka-zk tier check`` uses ``RemoteLogMetadata.gaps``.
+Brokers use this module; ``kafka-zk tier check`` uses ``remote_log_metadata.gaps``.
 Source: RemoteLogManager.isRemoteSegmentWithinLeaderEpochs, findHighestRemoteOffset@3.9.
 """
 
@@ -18,8 +18,8 @@ Lineage = Sequence[tuple[int, int]]
 
 
 class RemoteExtent(NamedTuple):
-    """Read the offsets from ``first`` to ``last`` (inclusive) in ``segment``. It may contain others after ``last``,
-    which are not of the lineage."""
+    """Read the offsets from ``first`` to ``last`` (inclusive) in ``segment``. The segment may contain offsets after
+    ``last``, which are not of the lineage."""
 
     segment: RemoteLogSegmentMetadata
     first: int
@@ -58,7 +58,7 @@ def locate(log: RemotePartitionLog, lineage: Lineage, offset: int, end: int) -> 
 
 
 def extents(log: RemotePartitionLog, lineage: Lineage, start: int, end: int) -> Iterator[RemoteExtent]:
-    """Yield what the remote log has of the offsets from ``start`` to before ``end``, ascending, without overlaps.
+    """Yield the extents of the remote log within ``[start, end)``, ascending, without overlaps.
 
     These are the offsets that ``locate`` finds. A segment that begins within a longer one hides the rest of it.
     """
@@ -84,7 +84,7 @@ def _next_start(log: RemotePartitionLog, lineage: Lineage, offset: int) -> int |
 
 
 def is_covered(log: RemotePartitionLog, lineage: Lineage, start: int, end: int) -> bool:
-    """True if each offset from ``start`` to before ``end`` can be read from the remote log."""
+    """True if each offset in ``[start, end)`` can be read from the remote log."""
     offset = start
     for extent in extents(log, lineage, start, end):
         if extent.first != offset:
@@ -109,12 +109,12 @@ def first_readable_offset(
 ) -> int:
     """The log start offset of a new leader, at least its own.
 
-    The previous leader may have deleted remote segments, and have failed before its followers adopted the log start
-    offset that this caused. Call it only with metadata that are complete: a log start offset never moves back. The
-    result may be above the leader's high watermark; then wait for that.
+    The previous leader may have deleted remote segments, and failed before its followers adopted the resulting log
+    start offset. Call this only with complete metadata, because a log start offset never moves back. If the result is
+    above the leader's high watermark, wait until the high watermark reaches it.
 
     A lineage that begins later than the log was rebuilt from local segments, and does not tell which older segments
-    are readable. Then the log start offset stays, because retention would delete what lies before it.
+    are readable. Then the log start offset stays, because retention would delete everything before a later one.
     Source: RemoteLogManager.findLogStartOffset@3.9.
     """
     if not lineage or lineage[0][1] > log_start_offset:

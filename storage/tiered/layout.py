@@ -36,13 +36,13 @@ class Layout(Protocol):
     prefix: str
 
     def topic_prefix(self, topic: str, topic_id: UUID) -> str:
-        """A prefix of all keys of the topic. Keys of other topics may begin with it, too."""
+        """A prefix of all of the topic's keys. Keys of other topics may also begin with it."""
 
     def owner(self, key: str) -> KeyOwner | None:
-        """What the key names; None for a key that the plugin would not write."""
+        """The owner that the key names; None for a key that the plugin would not write."""
 
     def manifest_key(self, segment: RemoteLogSegmentMetadata) -> str | None:
-        """The object that lists the sizes of the others; None if the layout has none."""
+        """The key of the object that lists the sizes of the others; None if the layout has no such object."""
 
     def objects(self, segment: RemoteLogSegmentMetadata, manifest: ManifestSizes | None) -> tuple[ExpectedObject, ...]:
         """The objects of a finished segment."""

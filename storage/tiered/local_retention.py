@@ -15,13 +15,13 @@ from kafka_zk.storage.tiered.remote_log_metadata import RemotePartitionLog
 from kafka_zk.storage.tiered.tiered_replica import LocalSegment, TieredReplica
 
 SAME_AS_TOTAL = -2
-"""Of ``local.retention.ms`` and ``local.retention.bytes``: the limit of the whole log."""
+"""Value of ``local.retention.ms`` and ``local.retention.bytes``: use the limit of the whole log."""
 
 
 class LocalDeletion(NamedTuple):
     """``segment_count``: how many segments to delete, oldest first, never the active one. ``rolls``: close the active
-    one, so that it can be copied. It is True only if all others are deleted; otherwise each call would close a small
-    segment while remote storage is unavailable."""
+    one, so that it can be copied. It is True only if all others are deleted; otherwise, while remote storage is
+    unavailable, each call would close another small segment."""
 
     segment_count: int
     rolls: bool

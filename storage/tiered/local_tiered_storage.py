@@ -30,7 +30,7 @@ class LocalTieredStorageLayout:
     prefix = f"{FOLDER}/"
 
     def topic_prefix(self, topic: str, topic_id: UUID) -> str:
-        return f"{self.prefix}{topic}-"  # the partition is next
+        return f"{self.prefix}{topic}-"  # the partition follows
 
     def owner(self, key: str) -> KeyOwner | None:
         return matched_owner(_KEY, key)

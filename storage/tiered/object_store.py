@@ -1,7 +1,7 @@
 """The interface of object stores, and an implementation on a folder.
 
-``FolderStore`` is a folder, for Kafka's LocalTieredStorage and the file system backend of Aiven's plugin. Buckets
-of S3, GCS and Azure need the extra ``[tiered]`` (``bucket_store``).
+``FolderStore`` stores objects in a folder, as Kafka's LocalTieredStorage and the file system backend of Aiven's plugin
+do. Buckets of S3, GCS and Azure need the extra ``[tiered]`` (``bucket_store``).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from kafka_zk.storage.files import files
 from kafka_zk.storage.files.errors import StorageError
 
 _MAX_DEPTH = 32
-"""Maximum depth of folders, in case a link leads to a folder above it."""
+"""Maximum depth of folders, in case a link leads to a folder above itself."""
 
 
 class ObjectStoreError(StorageError):
@@ -45,14 +45,14 @@ class ObjectStore(Protocol):
 
 
 class WritableStore(ObjectStore, Protocol):
-    """What a broker needs. Several threads may use it."""
+    """An object store that a broker can use. Several threads may use it."""
 
     def get_range(self, key: str, position: int, size_bytes: int) -> bytes:
-        """Bytes of an object; fewer only at its end. ``size_bytes``: at least 1. Also raises NoSuchObject."""
+        """Up to ``size_bytes`` (at least 1) of an object; fewer only at its end. Also raises NoSuchObject."""
 
     def put(self, key: str, parts: Iterable[bytes]) -> None:
-        """Store an object durably, or replace it. An exception of ``parts`` is raised, and the object may then exist in
-        part."""
+        """Store an object durably, or replace it. An exception from ``parts`` propagates; a part of the object may then
+        exist."""
 
     def delete(self, key: str) -> None:
         """Delete an object. A missing object is not an error."""
@@ -125,7 +125,7 @@ class FolderStore:
             files.remove_file(self._path(key))
 
     def _path(self, key: str) -> str:
-        """Raises ObjectStoreError for a key outside the root, which the metadata of a segment could name."""
+        """Raises ObjectStoreError for a key outside the root, because a segment's metadata can name any key."""
         if ".." in key.split("/"):
             raise ObjectStoreError(f"{key}: not a path below {self._root}")
         return f"{self._root}/{key}"

@@ -1,4 +1,4 @@
-"""The values that were used last, up to a total size. Several threads may use them."""
+"""A cache of the most recently used values, up to a total size. Several threads may use it."""
 
 import threading
 from collections import OrderedDict
@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
-_ENTRY_BYTES = 400  # of memory, besides the value
+_ENTRY_BYTES = 400  # memory of an entry, besides the value
 
 
 class RecentValues(Generic[K, V]):
-    """``max_bytes`` may change. One value is kept even if it alone is larger."""
+    """A cache of at most ``max_bytes``, which may change. One value is kept even if it alone is larger."""
 
     def __init__(self, max_bytes: Callable[[], int]) -> None:
         self._max_bytes = max_bytes
@@ -28,7 +28,7 @@ class RecentValues(Generic[K, V]):
             return self._kept[key][0]
 
     def keep(self, key: K, value: V, value_bytes: int) -> None:
-        """A key that is kept keeps its value."""
+        """Add a value. If the key is in the cache, its value stays."""
         most_bytes, size_bytes = self._max_bytes(), value_bytes + _ENTRY_BYTES
         with self._lock:
             if key not in self._kept:

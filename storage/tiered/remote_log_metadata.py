@@ -1,8 +1,8 @@
-"""The remote log of partitions, built from the records of ``__remote_log_metadata`` in their order. Pure.
+"""The remote logs of partitions, built from the records of ``__remote_log_metadata`` in their order. Pure.
 
-A lookup finds the segment that contains an offset of a leader epoch, as a broker does for a consumer. If two segments
-overlap in an epoch, the one that was finished later replaces the other if it contains all of the other's offsets in the
-epoch. The replaced one stays listed, because its objects exist until retention deletes them.
+A lookup finds the segment that contains an offset of a leader epoch, as a broker does for a consumer. If a segment
+contains all offsets that another one, finished earlier, has in an epoch, it replaces that one. The replaced segment
+stays listed, because its objects exist until retention deletes them.
 Source: RemoteLogMetadataCache.java, RemoteLogLeaderEpochState.java@3.9.
 """
 
@@ -99,7 +99,8 @@ class RemotePartitionLog:
                 state.remove(start, segment.segment_id.id)
 
     def find(self, epoch: int, offset: int) -> tuple[RemoteLogSegmentMetadata, int] | None:
-        """The segment in which a broker reads ``offset`` of ``epoch``, and the epoch's last offset in it."""
+        """The segment from which a broker reads ``offset`` of ``epoch``, and the epoch's last offset in that
+        segment."""
         state = self._epochs.get(epoch)
         key = None if state is None else state.floor(offset)
         if key is None:
@@ -119,7 +120,8 @@ class RemotePartitionLog:
         return -1 if state is None else state.highest
 
     def unreachable(self, epochs: Iterable[int]) -> list[RemoteLogSegmentMetadata]:
-        """The finished segments that no lookup in these epochs finds: replaced, or of a lost lineage."""
+        """The finished segments that no lookup in these epochs finds, because they were replaced or are of a lost
+        lineage."""
         found = {key for epoch in epochs if epoch in self._epochs for key in self._epochs[epoch].ids()}
         return [
             segment
@@ -149,9 +151,9 @@ class RemoteLogMetadata:
 def gaps(
     log: RemotePartitionLog, lineage: Sequence[tuple[int, int]], start: int, end: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield (first, last) of the offsets from ``start`` to before ``end`` that no lookup finds.
+    """Yield (first, last) of each range of offsets in ``[start, end)`` that no lookup finds.
 
-    ``lineage``: (epoch, its start offset) in the leader's log, ascending. Older offsets belong to the first epoch, too.
+    ``lineage``: (epoch, its start offset) in the leader's log, ascending. Older offsets also belong to the first epoch.
     """
     starts = [each for _, each in lineage[1:]]
     offset, missing_from = start, None
@@ -159,7 +161,7 @@ def gaps(
         at = bisect_right(starts, offset)
         epoch = lineage[at][0]
         epoch_end = min(end, starts[at]) if at < len(starts) else end
-        following = log.next_start(epoch, offset)  # it hides the rest of a longer segment that contains it
+        following = log.next_start(epoch, offset)  # a segment that begins here hides the rest of a longer one
         until = epoch_end if following is None else min(following, epoch_end)
         found = log.find(epoch, offset)
         if found is None:

@@ -3,7 +3,7 @@
 Unlike in Kafka, a segment is never deleted only because of its leader epochs. A lineage that was rebuilt from the local
 segments, after damage to ``leader-epoch-checkpoint``, lacks the epochs of all older data. Segments of a lost lineage,
 and those that others replaced, are deleted when the log start offset has passed them. The remote log manager makes the
-new log start offset durable, and only then deletes what the plan names.
+new log start offset durable, and only then deletes the selected segments.
 Source: RemoteLogManager.RLMExpirationTask.cleanupExpiredRemoteLogSegments@3.9.
 """
 
@@ -21,10 +21,10 @@ from kafka_zk.storage.tiered.tiered_replica import TieredReplica
 
 class RemoteDeletion(NamedTuple):
     """``log_start_offset``: at least the present one; it may be above the high watermark of a new leader, which then
-    deletes nothing yet. ``segments``: to delete in this order, once that offset is durable.
+    deletes nothing yet. ``segments``: the segments to delete, in this order, once that offset is durable.
 
-    If DELETE_SEGMENT_STARTED of one cannot be written, stop: a next leader that does not know the log start offset
-    searches for the first readable offset (``first_readable_offset``), and no gap may come after it.
+    If DELETE_SEGMENT_STARTED cannot be written for a segment, stop. A next leader that does not know the log start
+    offset searches for the first readable offset (``first_readable_offset``), and no gap must follow it.
     """
 
     log_start_offset: int
@@ -61,7 +61,7 @@ def _is_deleted(segment: RemoteLogSegmentMetadata, log_start_offset: int, copies
         return segment.event_timestamp_ms < copies_begun_before_ms
     if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
         return segment.end_offset < log_start_offset
-    return True  # a deletion that was interrupted
+    return True  # an interrupted deletion
 
 
 def _start_after_retention(log: RemotePartitionLog, leader: TieredReplica, config: LogConfig, now_ms: int) -> int:
@@ -80,7 +80,8 @@ def _start_after_retention(log: RemotePartitionLog, leader: TieredReplica, confi
 
 
 def _newest_ms(segment: RemoteLogSegmentMetadata) -> int:
-    """The timestamp from which the segment's age is counted; if it has none, the time of its copy."""
+    """The timestamp from which the segment's age is counted: its largest one or, without timestamps, the time of its
+    copy."""
     return segment.event_timestamp_ms if segment.max_timestamp_ms < 0 else segment.max_timestamp_ms
 
 
@@ -94,8 +95,8 @@ class _Readable(NamedTuple):
 
 
 def _readable(log: RemotePartitionLog, leader: TieredReplica) -> Iterator[_Readable]:
-    """Yield the segments that readers use, ascending. Of segments that overlap, each counts with its share of bytes,
-    because retention would keep too little if it counted offsets twice."""
+    """Yield the segments that readers use, ascending. Overlapping segments count only their shares of the bytes,
+    because retention would delete too much if it counted offsets twice."""
     offset = leader.log_start_offset
     found = extents(log, leader.lineage, offset, leader.log_end_offset)
     for _, group in groupby(found, key=lambda extent: extent.segment.segment_id.id):

@@ -1,6 +1,6 @@
 """Reads remote segments: records by offset and by timestamp, and aborted transactions.
 
-All methods block, and may run on several threads at a time. The indexes that were read last are kept in memory.
+All methods block, and may run on several threads at a time. Recently used indexes are kept in memory.
 Source: RemoteLogManager.read, lookupTimestamp, collectAbortedTransactions, RemoteIndexCache@3.9.
 """
 
@@ -27,15 +27,15 @@ _POSITION_MASK = 0xFFFFFFFF
 
 
 class RemoteIndexCache:
-    """The parts of segments that were used last, in memory, up to ``max_bytes``, which may change. A part that does not
-    exist counts as empty."""
+    """Keeps the most recently used parts of segments in memory, up to ``max_bytes``, which may change. A part that does
+    not exist counts as empty."""
 
     def __init__(self, storage: SegmentStorage, max_bytes: Callable[[], int]) -> None:
         self._storage = storage
         self._kept: RecentValues[tuple[UUID, SegmentPart], bytes] = RecentValues(max_bytes)
 
     def get(self, segment: RemoteLogSegmentMetadata, part: SegmentPart) -> bytes:
-        """Raises: ObjectStoreError, NoSuchObject for a part that every segment has."""
+        """Raises: ObjectStoreError; NoSuchObject if a part that every segment has is missing."""
         key = segment.segment_id.id, part
         data = self._kept.get(key)
         if data is None:
@@ -53,7 +53,7 @@ class RemoteIndexCache:
 
 
 class RemoteSegmentReader:
-    """Methods raise ObjectStoreError, and CorruptRecord for damaged batches."""
+    """All methods raise ObjectStoreError, and CorruptRecord for damaged batches."""
 
     def __init__(self, storage: SegmentStorage, cache: RemoteIndexCache) -> None:
         self._storage = storage
@@ -78,7 +78,7 @@ class RemoteSegmentReader:
         return data[:end]
 
     def offset_for_timestamp(self, extents: Iterable[RemoteExtent], timestamp_ms: int) -> TimestampOffset | None:
-        """The first record of these extents, in their order, with at least this timestamp."""
+        """The first record with at least this timestamp in these extents, which are searched in order."""
         for segment, first, last in extents:
             if segment.max_timestamp_ms < timestamp_ms:
                 continue
@@ -100,7 +100,7 @@ class RemoteSegmentReader:
         self, segments: Sequence[RemoteLogSegmentMetadata], start_offset: int, end_offset: int
     ) -> tuple[list[AbortedTransaction], bool]:
         """Aborted transactions with records in ``[start_offset, end_offset)``, and whether later segments can be
-        skipped. ``segments``: the one with the records, and the following ones."""
+        skipped. ``segments``: the segment with the records, and the following ones."""
         found = []
         for segment in segments:
             for entry in decode_transaction_index(self._cache.get(segment, SegmentPart.TRANSACTION_INDEX)):

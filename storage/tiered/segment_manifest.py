@@ -1,8 +1,8 @@
 """The manifest that Aiven's plugin writes beside each segment: JSON, version 1. Pure.
 
 ``chunkIndex`` has the sizes of the segment's chunks in the ``.log`` object (``chunk_index``), ``segmentIndexes`` the
-places of the indexes in the ``.indexes`` object. ``remoteLogSegmentMetadata`` repeats what the brokers keep; the plugin
-does not read it. Sizes are known without the key of an encrypted segment.
+places of the indexes in the ``.indexes`` object. ``remoteLogSegmentMetadata`` repeats the brokers' metadata; the plugin
+does not read it. The sizes are readable without the key of an encrypted segment.
 Source: SegmentManifestV1.java, SegmentIndexesV1.java and KafkaTypeSerdeModule.java of
 Aiven-Open/tiered-storage-for-apache-kafka.
 """
@@ -21,11 +21,11 @@ MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 """A variable index needs at most four bytes for each chunk before compression; a segment has at most 2 GiB."""
 
 INDEX_NAMES = ("offset", "timestamp", "producerSnapshot", "leaderEpoch", "transaction")
-"""In their order in the ``.indexes`` object. Only the last may be missing."""
+"""The indexes in their order in the ``.indexes`` object. Only the last may be missing."""
 
 
 class IndexPlace(NamedTuple):
-    """In the ``.indexes`` object."""
+    """The place of an index in the ``.indexes`` object."""
 
     position: int
     size_bytes: int
@@ -42,7 +42,7 @@ class ManifestSizes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SegmentManifest:
-    """``segment_id``: as text. ``indexes``: by their names in the manifest."""
+    """``segment_id``: as text. ``indexes``: places of the indexes, by name in the manifest."""
 
     segment_id: str
     chunks: ChunkIndex

@@ -54,7 +54,7 @@ class RemoteLogSegmentId(NamedTuple):
 
 
 class RemoteLogSegmentMetadataUpdate(NamedTuple):
-    """``custom_metadata``: None leaves what the segment has."""
+    """``custom_metadata``: None leaves the segment's unchanged."""
 
     segment_id: RemoteLogSegmentId
     event_timestamp_ms: int

@@ -43,7 +43,7 @@ class SegmentStorage(Protocol):
         """Store all objects durably."""
 
     def read(self, segment: RemoteLogSegmentMetadata, position: int, size_bytes: int) -> bytes:
-        """Bytes of the ``.log``; fewer only at its end. Also raises NoSuchObject."""
+        """Up to ``size_bytes`` of the ``.log``; fewer only at its end. Also raises NoSuchObject."""
 
     def read_part(self, segment: RemoteLogSegmentMetadata, part: SegmentPart, most_bytes: int) -> bytes:
         """A whole part. Also raises NoSuchObject, and ObjectTooLarge if it has more than ``most_bytes``."""
@@ -91,7 +91,7 @@ class LocalSegmentStorage:
             if found.size_bytes > most_bytes:
                 raise ObjectTooLarge(f"{path} has more than {most_bytes} bytes")
             content = files.read_file(path)
-            if content is None:  # deleted since: an empty index would hide aborted transactions
+            if content is None:  # just deleted; an empty index would hide aborted transactions
                 raise NoSuchObject(f"{path} does not exist")
             return content
         except OSError as error:

@@ -1,9 +1,9 @@
 """The state machines of copying one segment to remote storage, and of deleting one. Pure.
 
 A driver carries out each effect, on a thread or as a request, and reports the result as the next event. A segment can
-be read only between the records COPY_SEGMENT_FINISHED and DELETE_SEGMENT_STARTED, so objects are complete before the
-first is written, and are removed after the second can be read back.
-The remote log manager drives these machines.
+be read only between the records COPY_SEGMENT_FINISHED and DELETE_SEGMENT_STARTED, so all objects are complete before
+the first record is written, and are removed after the second can be read back. The remote log manager drives these
+machines.
 Source: RemoteLogManager.copyLogSegment, deleteRemoteLogSegment@3.9.
 """
 
@@ -64,8 +64,9 @@ COPY_TRANSITIONS: Mapping[TaskState, Mapping[TaskEvent, TaskState]] = {
     _S.DONE: {},
     _S.FAILED: {},
 }  # fmt: skip
-"""State -> event -> next state. Objects are discarded only if no one can have read COPY_SEGMENT_FINISHED, and no thread
-still writes them. A failed copy leaves the record COPY_SEGMENT_STARTED, by which expiration finds the rest."""
+"""State -> event -> next state. Objects are discarded only if no broker can have read COPY_SEGMENT_FINISHED, and no
+thread still writes them. A failed copy leaves the record COPY_SEGMENT_STARTED, by which expiration finds the remaining
+objects."""
 
 DELETE_TRANSITIONS: Mapping[TaskState, Mapping[TaskEvent, TaskState]] = {
     _S.NEW: {_E.BEGUN: _S.WRITING_STARTED},
@@ -113,7 +114,7 @@ _ENDED_BY_DEADLINE = {(_S.WRITING_STARTED, _E.WRITTEN), (_S.COPYING, _E.COPIED)}
 class SegmentCopy:
     """Copies one segment. ``segment``: in COPY_SEGMENT_STARTED, with an id that no other attempt has.
 
-    ``deadline_ms``: after it, the copy does not finish, because a leader may then delete it as unfinished.
+    ``deadline_ms``: the copy must not finish after this time, because a leader may then delete it as unfinished.
     """
 
     def __init__(self, segment: RemoteLogSegmentMetadata, deadline_ms: int) -> None:
@@ -122,7 +123,7 @@ class SegmentCopy:
         self._deadline_ms = deadline_ms
 
     def step(self, event: TaskEvent, now_ms: int, custom_metadata: bytes | None = None) -> TaskEffect | None:
-        """``custom_metadata``: what the storage plugin returned with COPIED. Raises: IllegalTaskEvent."""
+        """``custom_metadata``: the value that the storage plugin returned with COPIED. Raises: IllegalTaskEvent."""
         if now_ms > self._deadline_ms and (self.state, event) in _ENDED_BY_DEADLINE:
             event = TaskEvent.STEP_FAILED
         before, self.state = self.state, _next(COPY_TRANSITIONS, self.state, event)
@@ -145,7 +146,7 @@ class SegmentCopy:
 
 class SegmentDeletion:
     """Deletes one remote segment, in any state before DELETE_SEGMENT_FINISHED. A deletion that begins again does not
-    write DELETE_SEGMENT_STARTED again: while a store is unavailable for a long time, each attempt would add
+    write DELETE_SEGMENT_STARTED again. Otherwise, while a store is unavailable for a long time, each attempt would add
     metadata."""
 
     def __init__(self, segment: RemoteLogSegmentMetadata) -> None:
@@ -168,7 +169,7 @@ class SegmentDeletion:
         return None
 
     def _write(self, state: RemoteLogSegmentState, now_ms: int) -> WriteMetadata:
-        """Repeat the custom metadata: Kafka brokers forget them otherwise, and their plugin may need them to find
+        """Repeat the custom metadata, because Kafka brokers otherwise forget it, and their plugin may need it to find
         the objects when they continue the deletion."""
         return WriteMetadata(
             RemoteLogSegmentMetadataUpdate(self.segment.segment_id, now_ms, self.segment.custom_metadata, state)

@@ -1,4 +1,4 @@
-"""Opens what ``--storage`` names: a folder or a bucket, and the layout of the plugin that wrote it."""
+"""Opens the folder or bucket that ``--storage`` names, with the layout of the plugin that wrote it."""
 
 import re
 from typing import NamedTuple

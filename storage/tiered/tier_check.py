@@ -1,7 +1,7 @@
-"""Compares a cluster's remote log metadata with what is in its bucket. Pure.
+"""Compares a cluster's remote log metadata with the objects in its bucket. Pure.
 
-``examine`` gets facts that were read one after another while brokers copied and deleted segments, so a single look may
-see half of a change. Only a finding of two looks counts: the same object, offsets or segment.
+``examine`` receives facts that were read one after another while brokers copied and deleted segments, so a single look
+may see half of a change. A finding counts only if two looks find it for the same object, offsets or segment.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ Offsets = tuple[int, int]
 
 
 class Kind(Enum):
-    """What can be wrong, in the order of the report."""
+    """The kinds of findings, in the order of the report."""
 
     TRAP = "tiering is turned off"
     MISSING = "missing object"
@@ -36,8 +36,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``subject``: what the finding is about, the same in each look. ``size_bytes``: of the objects concerned, as far
-    as listed. ``offsets``: the offsets of a gap.
+    """``subject``: the topic, partition or object of the finding, the same in each look. ``size_bytes``: total size of
+    the listed objects of the finding. ``offsets``: the offsets of a gap.
     """
 
     kind: Kind
@@ -66,7 +66,7 @@ class TopicFacts(NamedTuple):
 class LogFacts(NamedTuple):
     """A partition at its leader. ``lineage``: (leader epoch, its start offset), ascending, at least one.
 
-    The offsets from ``log_start_offset`` to before ``local_log_start_offset`` exist only in the bucket.
+    The offsets in ``[log_start_offset, local_log_start_offset)`` exist only in the bucket.
     """
 
     log_start_offset: int
@@ -76,8 +76,8 @@ class LogFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class TierFacts:
-    """``topics``: those of the cluster, by id. ``logs``: a text says why a partition's log is not known.
-    ``manifests``: by segment; a text says what is wrong with it. ``objects``: size in bytes by key.
+    """``topics``: the cluster's topics, by id. ``logs``: a text says why a partition's log is unknown. ``manifests``:
+    by segment; a text describes the problem of a manifest. ``objects``: size in bytes by key.
     ``only``: ids of the topics to which the check is limited. ``unreadable``: the number of records that could not be
     decoded, by partition of ``__remote_log_metadata``. ``begun_since``: segments whose first record was read after the
     objects; ``metadata`` are older than the objects.
@@ -271,7 +271,7 @@ def _partition_text(topic_id: UUID, partition: int) -> str:
 
 
 def _common(one: Sequence[Offsets], other: Sequence[Offsets]) -> Iterator[Offsets]:
-    """The offsets that are in both; each is ascending."""
+    """The offsets that are in both sequences; each is ascending."""
     at, at_other = 0, 0
     while at < len(one) and at_other < len(other):
         first, last = max(one[at][0], other[at_other][0]), min(one[at][1], other[at_other][1])
@@ -300,7 +300,7 @@ def _traps(facts: TierFacts, not_checked: list[str]) -> Iterator[Finding]:
 
 
 def _orphans(facts: TierFacts, unexplained: Iterable[str], not_checked: list[str]) -> Iterator[Finding]:
-    """One finding for each partition, and one for the keys that the plugin would not write.
+    """One finding for each partition with orphans, and one for the keys that the plugin would not write.
 
     A record that could not be decoded may explain any key of its partition, and any key that the plugin would not
     write, so such keys are not reported as orphans.

@@ -7,7 +7,7 @@ from kafka_zk.storage.tiered.epoch_lineage import Lineage
 
 
 class LocalSegment(NamedTuple):
-    """``next_offset``: the base offset of the next one, or the log end offset. ``max_timestamp_ms``: as of
+    """``next_offset``: the base offset of the next segment, or the log end offset. ``max_timestamp_ms``: as of
     ``Segment.largest_timestamp_ms``, which uses the file's time if the records have no timestamps."""
 
     base_offset: int
@@ -17,7 +17,7 @@ class LocalSegment(NamedTuple):
 
 
 class TieredReplica(NamedTuple):
-    """``segments``: the local ones, oldest first, at least one; the last is active.
+    """``segments``: the local segments, oldest first, at least one; the last is active.
 
     The offsets from ``log_start_offset`` to the first local one are in remote storage only.
     """
@@ -31,7 +31,7 @@ class TieredReplica(NamedTuple):
         return self.segments[-1].next_offset
 
     def local_bytes(self, start: int, end: int) -> int:
-        """Approximate size of the local records from ``start`` to before ``end``."""
+        """Approximate size of the local records in ``[start, end)``."""
         total = 0
         for base, following, size_bytes, _ in self.segments:
             shared_count = min(end, following) - max(start, base)

@@ -1,6 +1,6 @@
 """All broker keys of Kafka 3.9 in ZooKeeper mode, one row each.
 
-A key that Kafka does not have gets a row with ``is_listed=False``.
+A key that Kafka does not have gets a row with ``is_listed=False``, at the end of the table.
 ``security_keys`` contains the keys about security. ``unused_keys.txt`` lists the keys that this broker only stores and
 shows.
 

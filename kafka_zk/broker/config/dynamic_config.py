@@ -4,7 +4,7 @@
 value hides other spellings of its key (``log.retention.ms`` hides ``log.retention.hours``). Pure: ``live_config``
 applies a new configuration.
 
-One broker's listeners (``dynamic_listeners``) and the keys of a listener's stores are dynamic, too. A new listener can
+One broker's listeners (``dynamic_listeners``) and the keys of a listener's stores are also dynamic. A new listener can
 set any key under its prefix. Passwords are encrypted in ZooKeeper, with ``password.encoder.secret``. Kafka's other
 dynamic keys of TLS, SASL and plugins are rejected, and shown as read-only. Keys that only tune a JVM broker (thread
 counts, but not the cleaner's) are stored and shown, without effect.

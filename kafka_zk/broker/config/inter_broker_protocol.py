@@ -1,6 +1,6 @@
 """Request versions between brokers, by ``inter.broker.protocol.version``.
 
-Followers and the controller do not negotiate versions: all brokers use one protocol version, which is raised when all
+Followers and the controller do not negotiate versions. All brokers use one protocol version, which is raised when all
 support it.
 Source: MetadataVersion.java@3.9.
 """

@@ -2,7 +2,7 @@
 
 If the broker ignored such a key, the broker would be open while its administrator believes that it is protected. So the
 broker refuses to start, and AlterConfigs rejects the key. Under ``listener.name.<name>.`` a key counts if that listener
-is in use. A key with Kafka's default value is allowed: it requests no security.
+is in use. A key with Kafka's default value is allowed, because it requests no security.
 
 Source: BrokerSecurityConfigs.java, SaslConfigs.java, SslConfigs.java, ServerConfigs.java@3.9.
 """

@@ -133,7 +133,7 @@ def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig
 
 
 def check_local_retention(config: LogConfig) -> None:
-    """Raise BadValue if a tiered topic would keep more data on this broker than in total."""
+    """Raise BadValue if a tiered topic's local retention exceeds its total retention."""
     for unit, total, local in (
         ("bytes", config.retention_bytes, config.local_retention_bytes),
         ("ms", config.retention_ms, config.local_retention_ms),
@@ -152,8 +152,8 @@ def check_local_retention(config: LogConfig) -> None:
 def check_stays_tiered(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Raise ApiError(INVALID_CONFIG) if a change of a topic's properties turns tiered storage off.
 
-    Apache Kafka in ZooKeeper mode accepts it, but its brokers then lose the remote segments: after a restart they do
-    not know them any more, and they delete them if the topic is tiered again.
+    Apache Kafka in ZooKeeper mode accepts it, but its brokers then lose the remote segments. After a restart, they no
+    longer know these segments, and they delete them if the topic is tiered again.
     """
     if _is_tiered(before) and not _is_tiered(after):
         raise ApiError(

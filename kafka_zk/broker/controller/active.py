@@ -66,7 +66,7 @@ class Put(Protocol):
     """Queues an event: a name and its work."""
 
     def __call__(self, name: str, work: Work, *, once: bool = False) -> None:
-        """``once``: drop the event if an event with this name is already queued."""
+        """Queue an event. ``once``: drop it if an event with this name is already queued."""
 
 
 class ActiveController:
@@ -173,7 +173,7 @@ class ActiveController:
         return outcomes
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """``unclean.leader.election.enable`` has changed; ``by_default``: its default now."""
+        """Handle a change of ``unclean.leader.election.enable``. ``by_default``: its new default."""
         self._changes.unclean_by_default = by_default
         self._put("election for leaderless partitions", self._changes.elect_waiting, once=True)
 
@@ -270,7 +270,7 @@ class ActiveController:
         self._put("automatic leader rebalance", self.elections.balance, once=True)
 
     async def _retry_due(self) -> None:
-        """Retry failed elections and deletions: no watch reports that the cause of a failure is gone."""
+        """Retry failed elections and deletions, because no watch reports that the cause of a failure is gone."""
         if await self._changes.electable():
             self._put("election for leaderless partitions", self._changes.elect_electable, once=True)
         if topic_deletion.waiting(self.context):

@@ -1,4 +1,4 @@
-"""Brokers start, fail, bounce, change endpoints or announce a shutdown."""
+"""Handles brokers that start, fail, bounce, change endpoints or announce a shutdown."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -55,8 +55,8 @@ class BrokerChanges:
             self._channels.add(broker.info)
 
     async def changed(self) -> None:
-        """``/brokers/ids`` or a registration has changed. A larger broker epoch means that the broker bounced: it is
-        handled as a failure and a start."""
+        """Handle a change of ``/brokers/ids`` or of a registration. A larger broker epoch means that the broker
+        bounced, which is handled as a failure and a start."""
         known, present = self._context.brokers, await self._store.brokers()
         started = sorted(present.keys() - known.keys())
         failed = sorted(known.keys() - present.keys())
@@ -130,7 +130,7 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def _take_offline(self, replicas: Collection[Replica]) -> None:
-        """For replicas that lost their broker or log directory: elect other leaders, then shrink the ISRs."""
+        """Elect other leaders for replicas that lost their broker or log directory, then shrink the ISRs."""
         deleting = [r for r in replicas if r.partition.topic in self._context.topics_to_delete]
         others = [r for r in replicas if r.partition.topic not in self._context.topics_to_delete]
         await self._changes.move_partitions(self._context.partitions_with_offline_leader(), PartitionEvent.TAKE_OFFLINE)

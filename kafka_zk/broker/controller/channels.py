@@ -55,8 +55,8 @@ class UnsupportedPeer(Exception):
 
 
 class ConnectPace:
-    """Spreads connection attempts to brokers that failed or appeared at the same time: thousands of registrations
-    without a running broker must not delay clients. Known brokers do not wait. Shared by all channels."""
+    """Spreads connection attempts to brokers that failed or appeared at the same time, because thousands of
+    registrations without a running broker must not delay clients. Known brokers do not wait. Shared by all channels."""
 
     def __init__(self, clock: Timers) -> None:
         self._clock = clock
@@ -129,8 +129,8 @@ class BrokerChannel:
         self._connection: ControlConnection | None = None
         self._running = False
         self._closed = False
-        self._queued_count = 0  # since construction
-        self._answered_count = 0  # since construction; <= _queued_count
+        self._queued_count = 0  # requests queued since construction
+        self._answered_count = 0  # requests answered since construction; <= _queued_count
         self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (answered count to wait for, Deferred)
 
     @property

@@ -47,8 +47,8 @@ class LiveBroker(NamedTuple):
 class ReplicaAssignment(NamedTuple):
     """A partition's replicas by broker id, the preferred leader first.
 
-    ``replicas``: no duplicates; during a reassignment the target, then those to be removed. ``adding``, ``removing``:
-    subsets, empty without a reassignment.
+    ``replicas``: no duplicates; during a reassignment the target, then the replicas to be removed. ``adding``,
+    ``removing``: subsets, empty without a reassignment.
     """
 
     replicas: tuple[int, ...]

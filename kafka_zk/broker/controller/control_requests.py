@@ -42,8 +42,8 @@ _UpdateMetadata = codec.request(ApiKey.UPDATE_METADATA)
 _StopReplica = codec.request(ApiKey.STOP_REPLICA)
 
 PARTITIONS_AT_ONCE = 1000
-"""Maximum number of partitions in a request; they block a broker for 5 to 10 ms. UpdateMetadata has more for a larger
-topic."""
+"""Maximum number of partitions in a request; they block a broker for 5 to 10 ms. UpdateMetadata has more if a single
+topic has more."""
 
 _LEADER_AND_ISR_BY_TOPIC_SINCE = 2
 _UPDATE_METADATA_BY_TOPIC_SINCE = 5
@@ -233,14 +233,15 @@ class ClusterUpdate:
         return [_live_broker(info) for info in self.brokers]
 
     def merged(self, newer: "ClusterUpdate") -> "ClusterUpdate | None":
-        """Both updates, of which ``newer`` takes precedence. None if too large, or if a topic's id changed."""
+        """The merged update, in which ``newer`` takes precedence. None if it is too large, or if a topic's id
+        changed."""
         limit = max(PARTITIONS_AT_ONCE, len(newer.partitions))
         if len(self.partitions) > limit:
             return None
         if any(newer.topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in self.topic_ids.items()):
             return None
         if self.partitions.keys() <= newer.partitions.keys():
-            return newer  # so that this request still shares encoded parts with those to other brokers
+            return newer  # this request then still shares its encoded parts with requests to other brokers
         partitions = {**self.partitions, **newer.partitions}
         if len(partitions) > limit:
             return None

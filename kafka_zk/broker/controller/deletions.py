@@ -27,7 +27,7 @@ class Deletions:
         topic_deletion.enqueue_at_failover(self._context, ordered)
 
     async def ordered(self) -> None:
-        """``/admin/delete_topics`` has changed."""
+        """Handle a change of ``/admin/delete_topics``."""
         ordered = await self._known_orders()
         if ordered:
             self._reporter.info("deletion ordered: %s", shortened(ordered))

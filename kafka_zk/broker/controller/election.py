@@ -12,7 +12,8 @@ directory.
     preferred             assigned[0] if live and in the ISR          unchanged
     controlled shutdown   first live one in the ISR that stays        ISR without those shutting down
 
-Trust (``Absences``, decision 0019) is not Kafka's. If no ISR member was away, the first one wins, as in Kafka.
+Kafka does not rank members by trust (``Absences``, decision 0019). If no ISR member was away, the first one wins, as in
+Kafka.
 Source: Election.scala and PartitionLeaderElectionAlgorithms@3.9; KIP-966 (unclean starts).
 """
 
@@ -31,8 +32,8 @@ class Elected(NamedTuple):
 class Absences(NamedTuple):
     """ISR members that were gone although no controller removed them.
 
-    ``away``: registered after the ISR was written. ``unclean``: started after an unclean shutdown: acknowledged records
-    may be missing.
+    ``away``: registered after the ISR was written. ``unclean``: started after an unclean shutdown, so acknowledged
+    records may be missing.
     """
 
     away: Collection[int] = ()

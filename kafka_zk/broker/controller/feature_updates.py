@@ -1,7 +1,7 @@
 """Applies an administrator's updates to the finalized features (KIP-584). Pure.
 
-A ZooKeeper-based broker supports no features: none can be finalized, but those that another cluster left in
-``/feature`` can be deleted.
+A ZooKeeper-based broker supports no features, so none can be finalized. Those that another cluster left in ``/feature``
+can be deleted.
 
 Source: validateFeatureUpdate and processFeatureUpdates in KafkaController.scala@3.9.
 """

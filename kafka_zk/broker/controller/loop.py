@@ -147,7 +147,7 @@ class Controller:
         self._watcher = self._registry.watch(self._controller_seen)
 
     async def session_renewed(self) -> None:
-        """After the broker has registered again in a new session: elect a controller, unless one exists."""
+        """Elect a controller, unless one exists. Call this when the broker has registered again in a new session."""
         self._registered = True
         self._put_election()
 
@@ -330,7 +330,7 @@ class Controller:
                 self._set_controller_id(outcome.controller_id)
 
     def _keep_out(self, kraft: ControlledByKRaft) -> None:
-        """Yield to a KRaft controller: its claim has raised the controller epoch, so a term could not write."""
+        """Yield to a KRaft controller, whose claim has raised the controller epoch, so that a term could not write."""
         self._set_controller_id(-1)
         self._end_term(str(kraft))
         if not self.is_kraft:

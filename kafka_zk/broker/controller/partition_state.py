@@ -128,7 +128,7 @@ def why_final(context: Context, info: LeadershipInfo) -> str | None:
 
 
 def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]) -> list[str]:
-    """Topics with an ISR without live members: their configuration may allow an unclean election."""
+    """Topics with an ISR without live members, whose configuration may allow an unclean election."""
     return sorted(
         {
             tp.topic

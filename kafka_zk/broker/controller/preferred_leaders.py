@@ -1,4 +1,4 @@
-"""Finds partitions that need another leader: an administrator asks, or leadership is imbalanced. Pure.
+"""Finds partitions that need another leader, because an administrator asks, or because leadership is imbalanced. Pure.
 
 The preferred leader is the first replica of the assignment.
 Source: KafkaController.processReplicaLeaderElection, checkAndTriggerAutoLeaderRebalance@3.9; KIP-460.

@@ -1,6 +1,6 @@
 """Plans reassignments and decides when they are complete (KIP-455). Pure.
 
-In both phases, the assignment lists the target's replicas, then those to be removed:
+In both phases, the assignment lists the target's replicas, then the replicas to be removed:
 
     A   the topic's znode and the leader learn the replicas being added; these fetch until they are in the ISR
     B   the whole target is in the ISR: a target replica leads, other replicas are deleted, the znode is final

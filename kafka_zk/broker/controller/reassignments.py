@@ -49,7 +49,7 @@ class Reassignments:
         await self._complete(await self._completable(moving))
 
     async def ordered(self) -> set[TopicPartition]:
-        """``/admin/reassign_partitions`` has changed. Returns the partitions whose reassignments begin."""
+        """Handle a change of ``/admin/reassign_partitions``. Returns the partitions whose reassignments begin."""
         orders = (await self._store.reassignment_orders()).targets
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         refused: dict[TopicPartition, ApiError] = {}

@@ -91,7 +91,7 @@ def remove_from_isr(
 ) -> tuple[list[WriteState], list[FailedChange], list[WriteState]]:
     """Remove a broker's replicas from the ISRs in ``current``, the states in ZooKeeper.
 
-    The last member stays: only it can be elected (cleanly).
+    The last member stays, because only it can be elected (cleanly).
 
     Returns: states to write, failures, states that lack the broker already.
     """
@@ -113,7 +113,7 @@ def remove_from_isr(
 
 
 def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteState]) -> list[Send]:
-    """ISRs were written without the broker, whose replicas are now Offline."""
+    """Record that ISRs were written without the broker, whose replicas are now Offline."""
     _gone_offline(context, broker_id, written)
     return [
         SendLeaderAndIsr(write.recipients, write.partition)
@@ -123,14 +123,16 @@ def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteSt
 
 
 def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteState]) -> list[Send]:
-    """ISRs lacked the broker already; its replicas are now Offline. Only UpdateMetadata is sent, for clients."""
+    """Record that ISRs lacked the broker already; its replicas are now Offline. Only UpdateMetadata is sent, for
+    clients."""
     _gone_offline(context, broker_id, unchanged)
     changed = [write.partition for write in unchanged if write.partition.topic not in context.topics_to_delete]
     return [SendUpdateMetadata(None, changed)] if changed else []
 
 
 def offline_without_leadership(context: Context, replicas: Collection[Replica]) -> list[Send]:
-    """Set those replicas to Offline whose partitions never had a leader or are being deleted."""
+    """Set replicas to Offline that ``stop`` returned because their partitions never had a leader or are being
+    deleted."""
     context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     _enter(context, replicas, ReplicaState.OFFLINE)
     changed = [r.partition for r in replicas if r.partition.topic not in context.topics_with_deletion_started]
@@ -138,7 +140,7 @@ def offline_without_leadership(context: Context, replicas: Collection[Replica]) 
 
 
 def _has_leadership(context: Context, tp: TopicPartition) -> bool:
-    """False once a deletion has started: the state is no longer read."""
+    """False once a deletion has started, because the state is then no longer read."""
     return tp in context.leadership and tp.topic not in context.topics_with_deletion_started
 
 

@@ -119,8 +119,8 @@ class ControllerReporter:
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:
         """Log each error of a broker or partition once until it is gone.
 
-        A partition's STALE_CONTROLLER_EPOCH is not an error: Kafka's brokers return it if they already have the leader
-        epoch.
+        A partition's STALE_CONTROLLER_EPOCH is not an error, because Kafka's brokers return it if they already have the
+        leader epoch.
         """
         self._unreachable.discard(broker_id)
         self._many_are_unreachable &= len(self._unreachable) > UNREACHABLE_COUNT // 2

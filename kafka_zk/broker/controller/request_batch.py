@@ -85,7 +85,7 @@ class RequestBatch:
 
     def flush(self) -> Iterator[Step]:
         """Build all requests. Do not call ``add`` before the last step.
-        Unregistered brokers get nothing; ``take_refused`` returns what could not be sent.
+        Unregistered brokers get nothing; ``take_refused`` returns the changes that could not be sent.
         """
         leader_and_isr, self._leader_and_isr = self._leader_and_isr, {}
         stop_replica, self._stop_replica = self._stop_replica, {}

@@ -254,9 +254,10 @@ class StateChanges:
     async def _write_decided(
         self, partitions: Iterable[TopicPartition], decide: Decide, target: str
     ) -> tuple[list[WriteState], list[WriteState]]:
-        """Write the states that ``decide`` returns. Returns those written, and those that were right already.
+        """Write the states that ``decide`` returns. Returns the written states, and the states that were already
+        correct.
 
-        Only controllers create and delete state znodes, so known states are used without a read: the version check
+        Only controllers create and delete state znodes, so known states are used without a read. The version check
         prevents a write that is based on an outdated state. If the check fails, or ``decide`` rejects a state, the
         state is read again.
         """

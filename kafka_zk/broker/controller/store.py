@@ -115,8 +115,8 @@ class ControllerStore:
         return {broker_id: LiveBroker(*entry) for broker_id, entry in live.items()}
 
     async def unclean_starts(self) -> dict[int, list[str]]:
-        """Broker id -> paths of its announcements of unclean starts. Call this after ``brokers``: a broker writes its
-        registration and announcement in one transaction."""
+        """Broker id -> paths of its announcements of unclean starts. Call this after ``brokers``, because a broker
+        writes its registration and announcement in one transaction."""
         return await self.repeated(lambda: read_unclean_starts(self._client))
 
     async def children(self, path: str) -> list[str]:

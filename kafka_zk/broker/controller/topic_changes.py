@@ -39,7 +39,7 @@ class TopicChanges:
         context.leadership = {tp: info for tp, info in states.items() if info is not None}
 
     async def names_changed(self) -> tuple[list[str], list[str]]:
-        """``/brokers/topics`` has changed. Returns added topics, then removed ones."""
+        """Handle a change of ``/brokers/topics``. Returns added topics, then removed ones."""
         context = self._context
         names = await self._store.topic_names()
         added, removed = sorted(names - context.topics), sorted(context.topics - names)

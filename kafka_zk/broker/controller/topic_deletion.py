@@ -30,7 +30,7 @@ class ReplicasToDelete(NamedTuple):
 
 
 def enqueue(context: Context, topics: Iterable[str]) -> None:
-    """Deletions were requested; those of topics with a reassignment wait."""
+    """Record requested deletions. Those of topics with a reassignment wait."""
     ordered = set(topics)
     context.topics_to_delete |= ordered
     moving = {tp.topic for tp in context.partitions_being_reassigned()}
@@ -38,7 +38,7 @@ def enqueue(context: Context, topics: Iterable[str]) -> None:
 
 
 def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
-    """The previous controller left these; those of topics with an offline replica wait."""
+    """Record the deletions that the previous controller left. Those of topics with an offline replica wait."""
     enqueue(context, topics)
     halt(
         context,
@@ -51,7 +51,7 @@ def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
 
 
 def halt(context: Context, topics: Iterable[str]) -> None:
-    """Of these topics, let those that are to be deleted wait for ``resume``."""
+    """Make topics whose deletion was requested wait for ``resume``; other topics are ignored."""
     context.topics_ineligible_for_deletion |= context.topics_to_delete & set(topics)
 
 

@@ -1,6 +1,6 @@
 """Creates a coordinator's topic at the first request.
 
-A configured replication factor is binding: with fewer live brokers, there is no topic, and clients retry (KIP-115).
+If a replication factor is configured and fewer brokers are live, the topic is not created, and clients retry (KIP-115).
 Otherwise it is 3, or the number of live brokers if that is smaller, so that a single broker works without
 configuration. Source: AutoTopicCreationManager.scala@3.9.
 """

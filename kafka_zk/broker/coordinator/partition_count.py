@@ -1,8 +1,8 @@
 """Finds the partition count of a coordinator's topic. Keys map to partitions by this count, so all brokers must agree.
 
 A starting broker reads the count from ZooKeeper, as in Kafka, because a new controller may first send only some
-partitions. A topic that is created later is complete when it is announced. The count is fixed for a topic id: after an
-increase, keys would map to partitions without their records.
+partitions. A topic that is created later is complete when it is announced. The count is fixed for a topic id, because
+after an increase keys would map to partitions without their records.
 Source: GroupCoordinator.startup, TransactionCoordinator.startup, KafkaZkClient.getTopicPartitionCount@3.9.
 """
 

@@ -88,7 +88,7 @@ class Appends:
         keys = [encode(tp) for tp in offsets]
         if with_group:
             keys.append(encode_group_key(group_id))
-        # All appends begin now: a tombstone appended after the next commit would remove that commit.
+        # All appends begin now, because a tombstone appended after the next commit would remove that commit.
         begun = [
             ensureDeferred(self._append(partition, [(key, None) for key in part]))
             for part in batches_of_tombstones(keys, bytes)

@@ -127,7 +127,7 @@ class GroupCoordinator:
         return self._manager.partition_for(group_id)
 
     def close(self) -> None:
-        """All waiting requests get a response."""
+        """Close all groups; all waiting requests get a response."""
         self._manager.close()
 
     # Membership.

@@ -5,7 +5,7 @@ these events, in order: ``MemberJoined`` or ``MemberDeparted``, ``RebalancePrepa
 ``MemberToldToRejoin`` and ``MemberJoined``, then ``JoinCompleted``, for each member ``MemberSynced``, and
 ``AssignmentCompleted``.
 
-There is no event for offset commits: they are too frequent.
+There is no event for offset commits, because they are too frequent.
 """
 
 from collections.abc import Mapping

@@ -194,7 +194,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def unload(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> list[Effect]:
-        """Answer all waiting requests with ``error``: the group is deleted or has another coordinator."""
+        """Answer all waiting requests with ``error``, because the group is deleted or has another coordinator."""
         for member in self.members:
             if member.joining is not None:
                 self._refuse_join(member.joining, member.member_id, error)
@@ -352,7 +352,7 @@ class Group(GroupMetadata):
         if not self._join.is_initial:
             if self.members.all_joined:
                 self._complete_join(now)
-        elif self._join.deadline_ms <= now.monotonic_ms:  # no initial delay
+        elif self._join.deadline_ms <= now.monotonic_ms:  # there is no initial delay
             self._join_deadline_passed(self._join, now)
 
     def _join_deadline_passed(self, join: DelayedJoin, now: Now) -> None:

@@ -1,6 +1,7 @@
 """A group with timer and clients: carries out the core's effects.
 
-Effects are carried out in order, even if one of them causes another request: a client may react to a response.
+Effects are carried out in order, even if one of them causes another request, for example because a client reacts to a
+response.
 """
 
 from collections import deque

@@ -133,7 +133,7 @@ class GroupMetadataManager:
             ensureDeferred(self._load(number, loaded)).addErrback(_log_bug, f"loading {OFFSETS_TOPIC}-{number}")
 
     def close(self) -> None:
-        """All waiting requests get a response."""
+        """Close all groups; all waiting requests get a response."""
         self._is_active = False
         self._owned.clear()
         self._loading.clear()
@@ -197,7 +197,7 @@ class GroupMetadataManager:
             loaded.ended.setdefault(producer_id, marker)
         for group_id in self.open_transactions.of(partition, producer_id):
             live = self.groups.get(group_id)
-            if live is not None:  # otherwise it was deleted
+            if live is not None:  # otherwise the group was deleted
                 live.group.offsets.end_transaction(producer_id, marker)
                 live.carry_out([])
             self.transaction_changed(partition, group_id, producer_id)

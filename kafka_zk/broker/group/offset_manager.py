@@ -280,8 +280,8 @@ def _reads(group: Group, topic: str) -> bool:
 
 
 def _expired(group: Group, tps: list[TopicPartition], wall_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """Expired offsets (KIP-211). The offsets of an empty group expire together; a stable group's only for unsubscribed
-    topics."""
+    """Expired offsets (KIP-211). The offsets of an empty group expire together; those of a stable group expire only in
+    unsubscribed topics."""
     unused_since_ms: int | None = None
     subscribed: Collection[str] = ()
     if group.protocol_type is not None:

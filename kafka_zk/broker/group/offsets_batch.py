@@ -26,7 +26,7 @@ _VALUE_BEGINS = encode_varint(24) + b"\0\3"  # the value's length and version
 _RECORD_BEGINS = b"\0\0"  # attributes, timestamp delta
 _MANY = 8  # from this many offsets, columns are faster than a loop
 _NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
-_SEQUENCE = 0  # the same in all of a transaction's batches, as in Kafka; not checked
+_SEQUENCE = 0  # all batches of a transaction have this sequence, as in Kafka; it is not checked
 _LONGEST_CACHED = 255  # length of a group id; topic names are shorter
 
 
@@ -34,7 +34,7 @@ class OffsetsBatch:
     """The records of one commit.
 
     Attributes:
-        offsets: the offsets added, except those whose metadata exceed ``metadata_max_bytes``.
+        offsets: the offsets added, except those whose metadata exceeds ``metadata_max_bytes``.
         metadata_bytes: total length of their metadata.
         now_ms: timestamp of the records, in ms since the epoch.
     """

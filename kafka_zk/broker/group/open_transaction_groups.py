@@ -14,7 +14,7 @@ class OpenTransactionGroups:
         self._groups: dict[int, dict[int, set[str]]] = {}
 
     def add(self, partition: int, group_id: str, producer_ids: Collection[int]) -> None:
-        """The producers commit offsets of the group in open transactions."""
+        """Record that the producers commit offsets of the group in open transactions."""
         for producer_id in producer_ids:
             self._groups.setdefault(partition, {}).setdefault(producer_id, set()).add(group_id)
 

@@ -187,7 +187,7 @@ def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
 def decode_offset_value(value: Buffer) -> OffsetAndMetadata:
     """Decode a committed offset. Raises: ProtocolError, also for an unknown version."""
     try:
-        if len(value) == _OFFSET_WITHOUT_METADATA.size:  # usual, or truncated
+        if len(value) == _OFFSET_WITHOUT_METADATA.size:  # the usual size, unless the record is truncated
             version, offset, leader_epoch, size, commit_timestamp_ms = _OFFSET_WITHOUT_METADATA.unpack(value)
             if version == _OFFSET_VALUE_VERSION and not size:
                 return OffsetAndMetadata(offset, leader_epoch, "", commit_timestamp_ms)

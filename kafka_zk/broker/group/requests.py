@@ -1,6 +1,6 @@
 """A group core's requests, results and effects.
 
-A ``Reply`` is a waiting request, which the core only returns.
+A ``Reply`` identifies a waiting request; the core stores it and returns it with the result.
 """
 
 from collections.abc import Mapping

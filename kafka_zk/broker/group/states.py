@@ -15,7 +15,7 @@ class GroupState(enum.Enum):
     __hash__ = object.__hash__  # Enum.__hash__ is slow Python code, and every heartbeat uses it
 
     EMPTY = "Empty"
-    """No members, maybe committed offsets."""
+    """No members; there may be committed offsets."""
     PREPARING_REBALANCE = "PreparingRebalance"
     """Members must rejoin."""
     COMPLETING_REBALANCE = "CompletingRebalance"

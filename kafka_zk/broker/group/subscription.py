@@ -16,7 +16,7 @@ MAX_TOPICS = 100_000
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """Topics of all members; None if a member's metadata are invalid, or if there are more than MAX_TOPICS."""
+    """Topics of all members; None if a member's metadata is invalid, or if there are more than MAX_TOPICS."""
     topics: set[str] = set()
     left = MAX_TOPICS
     try:

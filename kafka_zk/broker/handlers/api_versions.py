@@ -1,6 +1,6 @@
 """ApiVersions: the APIs with handlers in this broker (KIP-35, KIP-511).
 
-The connection itself answers requests in an unknown version. Source: KafkaApis.handleApiVersionsRequest@3.9.
+The connection itself responds to requests in an unknown version. Source: KafkaApis.handleApiVersionsRequest@3.9.
 """
 
 import re

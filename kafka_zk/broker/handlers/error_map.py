@@ -37,8 +37,8 @@ def controller_error_code(error: Exception) -> ErrorCode:
     """Like ``error_code``, for operations of the controller: after a lost session, clients retry with the next
     controller.
 
-    Kafka responds UNKNOWN_SERVER_ERROR, and clients give up. The operation may have taken effect: a retry may find that
-    the resource exists.
+    Kafka responds UNKNOWN_SERVER_ERROR, and clients give up. The operation may have taken effect, so a retry may find
+    that the resource exists.
     """
     return ErrorCode.NOT_CONTROLLER if isinstance(error, registry.SessionLost) else error_code(error)
 

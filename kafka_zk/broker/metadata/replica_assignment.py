@@ -29,7 +29,7 @@ def assign_by_racks(
     shift: int,
     first_partition: int = 0,
 ) -> dict[int, list[int]]:
-    """Like ``assign`` over the brokers in ``racks``, with replicas in different racks as far as possible.
+    """Like ``assign`` over the brokers in ``racks``, with replicas in as many different racks as possible.
 
     Raises: MissingRacks if only some brokers have one.
     """

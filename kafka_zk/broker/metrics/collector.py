@@ -33,7 +33,7 @@ _SESSION_STATES = {
 
 
 class BrokerCollector(Collector):
-    """Create it when the broker has started."""
+    """Collects a broker's metrics. Create it when the broker has started."""
 
     def __init__(self, parts: Any, client: Any, stats: RequestStats, watchdog: Watchdog | None = None) -> None:
         self._parts = parts

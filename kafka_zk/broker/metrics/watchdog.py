@@ -1,8 +1,9 @@
 """Detects turns of the reactor of a second or more, logs what they did, and counts them.
 
 A broker's only thread serves all clients, so a long turn blocks all. A timer on the reactor records when it runs, and
-another thread checks that time. If the last run was too long ago, the thread finds the request on the reactor's stack:
-requests need no bookkeeping. This is exact on a busy machine, and also detects pauses of the process.
+another thread checks that time. If the last run was too long ago, the thread finds the request on the reactor's stack,
+so requests need no bookkeeping. The measurement is exact even on a busy machine, and also detects pauses of the
+process.
 
 ``registry.client.pulse`` lets a frozen process's ZooKeeper session expire.
 Tests: tests/integration/brokers/test_frozen_broker.py.

@@ -1,7 +1,7 @@
 """A broker's lifecycle in Kafka's order: start, registration in ZooKeeper, service, stop.
 
 Start: ZooKeeper → cluster id and broker id → keys and certificates → logs → parts → bind → register → accept →
-controller election → config changes. Stop: the reverse. The ZooKeeper session ends last: the broker stays registered
+controller election → config changes. Stop: the reverse. The ZooKeeper session ends last, so the broker stays registered
 while its logs are flushed.
 
 Source: KafkaServer.startup and shutdown@3.9.
@@ -131,7 +131,7 @@ class Broker:
         self._config_changes = ConfigChanges(configs)
         config = await read_broker_config(configs, self._dynamic_config, self.broker_id, starting=True)
         self._config = config
-        security = BrokerSecurity.of(config)  # before the logs are opened, which may take minutes
+        security = BrokerSecurity.of(config)  # before the logs, because opening them may take minutes
         logs = self._logs = self._new_logs(cluster_id)
         await self._open(logs, configs)
         credentials = await self._read_credentials(security, configs)
@@ -229,7 +229,7 @@ class Broker:
         return BrokerInfo.of(self.broker_id, endpoints, rack=self._config.broker_rack, timestamp_ms=now_ms)
 
     async def _register(self) -> None:
-        unclean_start = self._unclean_start and not self._sessions  # only at the start
+        unclean_start = self._unclean_start and not self._sessions  # announced only at the start
         info = self._info()
         self.broker_epoch = await self._brokers.register(info, self._sessions, unclean_start=unclean_start)
         self._registered = info.endpoints

@@ -1,8 +1,8 @@
 """Reports connected and throttled clients: at each change, and again after REPEAT_S, for later observers and for
 recordings that have dropped the last report.
 
-A client is a principal, host and listener: connections have no client id. Requests need no extra work: connections and
-quotas are examined every INTERVAL_MS.
+A client is a principal, host and listener, because connections have no client id. Requests need no extra work, because
+connections and quotas are examined every INTERVAL_MS.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Follows configuration changes from before the first configuration is read.
+"""Follows configuration changes, beginning before the first configuration is read.
 
 A starting broker first reads configurations, users and quotas, so changes wait for ``follow``. A watch that began only
 at ``follow`` would miss a change that another broker, whose clock is ahead, has purged.

@@ -16,7 +16,7 @@ from kafka_zk.registry.client.errors import ControlledByKRaft
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.storage.manager.log_manager import LogManager
 
-if TYPE_CHECKING:  # at run time if needed
+if TYPE_CHECKING:  # other modules import this at run time if needed
     from kafka_zk.broker.security.delegation_tokens import DelegationTokens
 
 

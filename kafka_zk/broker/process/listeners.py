@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
-    """Connections may use the file descriptors that the logs do not need."""
+    """The limits of connections, which may use the file descriptors that the logs do not need."""
     config = parts.services.config
     rates = parts.connection_rates
     rates.set_limits(config.max_connection_creation_rate, config.listener_creation_rates)

@@ -99,7 +99,7 @@ class LiveConfig:
             )
 
     async def session_renewed(self) -> None:
-        """Read again what may have changed while there was no session, or with a notification that was purged."""
+        """Read again everything that may have changed while there was no session, or whose notification was purged."""
         await self._load_users()
         await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)
@@ -107,7 +107,7 @@ class LiveConfig:
             await self._read_topics_again()
 
     async def changes_missed(self) -> None:
-        """Read everything again: notifications were deleted unread."""
+        """Read everything again, because notifications were deleted unread."""
         self._topics_are_unread = True
         await self.session_renewed()
 
@@ -175,7 +175,7 @@ class LiveConfig:
         self._services.controller.allow_unclean_elections(by_default=by_default)
 
     def _clean_at_once(self, topics: set[str]) -> None:
-        """For ``kafka-zk compact``: clean topics whose ``min.cleanable.dirty.ratio`` is 0, without a pause first."""
+        """Immediately clean topics whose ``min.cleanable.dirty.ratio`` is 0, for ``kafka-zk compact``."""
         for tp, partition in self._services.replicas.partitions.items():
             if tp.topic in topics and partition.log and partition.log.config.min_cleanable_dirty_ratio == 0:
                 self._log_cleaner.clean_now(tp)

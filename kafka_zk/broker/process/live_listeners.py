@@ -1,8 +1,8 @@
 """A running broker's listeners, which follow its configuration (KIP-226).
 
-A change is tried before it is stored: an unusable address or key is the client's error. To apply it, the broker closes
-removed listeners' ports, binds moved and new ones, registers again, and closes removed listeners' connections. Later
-failures, for example a port that was taken, are logged and retried (``listener_retry``).
+A change is tried before it is stored, so that an unusable address or key is the client's error. To apply it, the broker
+closes removed listeners' ports, binds moved and new ones, registers again, and closes removed listeners' connections.
+Later failures, for example a port that was taken, are logged and retried (``listener_retry``).
 
 Source: DynamicListenerConfig in DynamicBrokerConfig.scala, SocketServer.addListeners@3.9.
 """
@@ -185,7 +185,7 @@ class LiveListeners:
             _log.warn("the listeners cannot be changed yet: {error}", error=str(error))
 
     def _going(self, config: KafkaConfig) -> set[str]:
-        """Listeners to remove, also those removed and added again by one change. Inter-broker listeners are only
+        """Listeners to remove, including those that one change removes and adds again. Inter-broker listeners are only
         moved."""
         return {
             name

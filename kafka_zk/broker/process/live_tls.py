@@ -127,8 +127,8 @@ def _shown(settings: TlsSettings) -> list[Certificate]:
 
 def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: TlsSettings) -> None:
     """Check that the new store has the same subject and hosts, by which clients may identify the broker, as in Kafka.
-    Unlike in Kafka, the trust store of client authentication cannot be removed: the system's authorities would replace
-    it."""
+    Unlike in Kafka, the trust store of client authentication cannot be removed, because the system's authorities would
+    replace it."""
     old = present.settings
     if not _shown(old) or not _shown(new):
         raise InvalidSecurity("the certificate of the listener cannot be parsed: restart the broker to change it")

@@ -24,7 +24,8 @@ class LogFile:
         self._redirect()
 
     def rotate_if_full(self) -> None:
-        """Call this after a complete line. Raises: OSError; the file stays in use."""
+        """Begin a new file if this one is full. Call this after a complete line. Raises: OSError; the file stays in
+        use."""
         if os.fstat(2).st_size < LOG_FILE_BYTES:
             return
         _make_room(self._path)

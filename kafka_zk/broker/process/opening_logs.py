@@ -1,4 +1,5 @@
-"""Opens a broker's logs in slices: after a crash this can take minutes, while ZooKeeper's heartbeats must continue."""
+"""Opens a broker's logs in slices. After a crash this can take minutes, during which ZooKeeper's heartbeats must
+continue."""
 
 from collections.abc import Callable, Mapping
 
@@ -50,7 +51,7 @@ async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[s
 
 
 def _refuse_tiered(topics: Mapping[str, Mapping[str, str]], defaults: LogConfig) -> None:
-    """Without remote storage, a broker can neither serve nor keep records that are only there.
+    """Refuse tiered topics, because a broker without remote storage can neither serve nor keep their remote records.
 
     Raises: InvalidBrokerConfig. Source: LogConfig.validateRemoteStorageOnlyIfSystemEnabled@3.9.
     """

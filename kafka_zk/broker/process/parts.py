@@ -345,7 +345,7 @@ class BrokerParts:
     async def hand_over(self) -> None:
         """Move leaderships away while the broker serves; see ``controlled_shutdown``.
 
-        Does nothing without a session, whose end the controller notices, or under a KRaft controller.
+        Does nothing without a session, because the controller notices its end, or under a KRaft controller.
         """
         base, config = self._base, self._base.config
         if base.client.state is SessionState.CONNECTED and not self.controller.is_kraft:
@@ -378,8 +378,8 @@ class BrokerParts:
         return [TopicPartition(left.topic_name, left.partition_index) for left in answer.remaining_partitions]
 
     async def close(self) -> None:
-        """Stop everything except what authorizes requests. Then close the listeners, call ``close_security``, and close
-        the logs."""
+        """Stop everything except the parts that authorize requests. The caller then closes the listeners, calls
+        ``close_security``, and closes the logs."""
         if self._client_report is not None:
             self._client_report.stop()
         self._alter_partitions.close()
@@ -398,7 +398,7 @@ class BrokerParts:
         self.services.replicas.batch_helpers.close()
 
     def close_security(self) -> None:
-        """Call this when no connection is left."""
+        """Stop following ACLs and delegation tokens. Call this when no connection is left."""
         self._base.authorizer.close()
         if self._base.delegation_tokens is not None:
             self._base.delegation_tokens.close()

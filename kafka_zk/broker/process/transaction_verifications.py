@@ -24,7 +24,7 @@ def verify_transactions(
     def verify(transaction: TransactionToVerify, tps: Sequence[TopicPartition]) -> RefusedPartitions:
         transactional_id, producer_id, producer_epoch, _ = transaction
         producer = new_tuple(ProducerIdAndEpoch, (producer_id, producer_epoch))
-        return services.transactions.verify(transactional_id, producer, tps)  # it leads them: they exist
+        return services.transactions.verify(transactional_id, producer, tps)  # this broker leads them, so they exist
 
     manager = AddPartitionsToTxnManager(services.broker_id, partial(coordinator_of, services), connect, verify)
 

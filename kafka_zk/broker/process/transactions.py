@@ -35,7 +35,7 @@ class BrokerTransactions:
         self._client = MarkerClient(metadata, config.inter_broker_listener, connect)
 
         async def allocate_block() -> range:
-            """Allocate a block, even twice if the connection is lost: unused ids do no harm."""
+            """Allocate a block, even twice if the connection is lost, because unused ids do no harm."""
             return await retry_until_connected(
                 base.client, lambda: producer_ids.allocate_block(base.client, base.broker_id)
             )

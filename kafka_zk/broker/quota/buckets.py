@@ -55,7 +55,7 @@ class RateBucket(Rate):
 
     Attributes:
         free: up to this total, ``add`` returns 0 without a calculation; -1: ``add`` always calculates.
-        most_in_window: what an idle client may use in one burst: ``bound`` times the window less one sample.
+        most_in_window: what an idle client may use in one burst: ``bound`` times (the window minus one sample).
         throttles: recorded by the caller and ``admit``.
     """
 

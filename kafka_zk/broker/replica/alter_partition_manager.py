@@ -27,7 +27,7 @@ LOWEST_VERSION, HIGHEST_VERSION = 0, 3
 _TOPIC_IDS_SINCE = 2
 _BROKER_EPOCHS_SINCE = 3
 _UNKNOWN_BROKER_EPOCH = -1
-"""Broker epoch of ISR members: with ZooKeeper, leaders do not know it."""
+"""Broker epoch of ISR members, which leaders do not know in ZooKeeper mode."""
 
 _log = Logger()
 _Request = codec.request(ApiKey.ALTER_PARTITION)
@@ -88,7 +88,7 @@ class AlterPartitionManager:
     Args:
         broker_epoch: returns the epoch of the current registration.
         connected: connects to the current controller; may raise any exception.
-        highest_version: the highest one that ``inter.broker.protocol.version`` allows.
+        highest_version: the highest version that ``inter.broker.protocol.version`` allows.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ class IsrChanged(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStopped(ReplicaEvent):
-    """The controller removed a replica. ``deleted``: its log was deleted, too."""
+    """The controller removed a replica. ``deleted``: its log was also deleted."""
 
     partition: TopicPartition
     deleted: bool

@@ -209,7 +209,7 @@ class FetchSession:
             if is_told_anyway or self._told.get(key) != told:
                 changed.append((topic, result))
             if result.error_code:
-                self._told.pop(key, None)  # so that a later response also lists the end of the error
+                self._told.pop(key, None)  # a later response then also reports that the error has ended
             elif key in self.wanted:  # unless it was forgotten while the request waited
                 self._told[key] = told
         return changed
@@ -334,8 +334,8 @@ class FetchSessions:
         return FetchContext(session.wanted, session, True)
 
     def _change(self, session: FetchSession, request: FetchRequest) -> None:
-        """Raises ApiError(FETCH_SESSION_ID_NOT_FOUND) if an added partition cannot be remembered; the client then sends
-        a full request."""
+        """Apply a request's changes. Raises ApiError(FETCH_SESSION_ID_NOT_FOUND) if an added partition cannot be
+        remembered; the client then sends a full request."""
         changed = _wanted(request)
         added = [key for key in changed if key not in session.wanted]
         size_bytes = len(added) * PARTITION_BYTES

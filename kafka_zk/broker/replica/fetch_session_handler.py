@@ -34,9 +34,9 @@ class FetchSessionHandler:
     def __init__(self) -> None:
         self.wanted: Wanted = {}
         self._asked: Wanted = {}  # the partitions that the broker knows after the last request
-        self._changed: dict[PartitionKey, None] = {}  # may differ between ``wanted`` and ``_asked``
-        self._session_id = NO_SESSION  # to continue, or to close with the next full request
-        self._epoch = INITIAL_EPOCH  # of the next request, which is full if INITIAL_EPOCH
+        self._changed: dict[PartitionKey, None] = {}  # partitions that may differ between ``wanted`` and ``_asked``
+        self._session_id = NO_SESSION  # the session to continue, or to close with the next full request
+        self._epoch = INITIAL_EPOCH  # epoch of the next request, which is full if this is INITIAL_EPOCH
 
     @property
     def is_incremental(self) -> bool:

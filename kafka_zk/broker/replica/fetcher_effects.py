@@ -25,7 +25,7 @@ class Append(NamedTuple):
 class Truncate(NamedTuple):
     """Truncate the log to ``offset`` and, unless ``is_complete``, ask again.
 
-    ``has_parted``: the logs differ within one leader epoch, maybe before ``offset``.
+    ``has_parted``: the logs differ within one leader epoch, possibly before ``offset``.
     """
 
     tp: TopicPartition

@@ -1,4 +1,4 @@
-"""The fetch state of a leader's partitions, and what its responses do to the logs.
+"""The fetch state of a leader's partitions, and the effects of the leader's responses on the logs.
 
 A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on, the leader
 returns the point where the logs diverge (KIP-595). Before, the follower asks with OffsetForLeaderEpoch (KIP-101,
@@ -334,13 +334,13 @@ class FetcherState:
         return known is not None and known.leader_epoch == asked.leader_epoch and known.delayed_until_s == math.inf
 
     def begun_from_remote(self, asked: AskRemoteState, log: FollowerLog) -> None:
-        """The log begins after the records in remote storage."""
+        """Record that the log now begins after the records in remote storage."""
         known = self.partitions[asked.tp]
         self._delayed.discard(asked.tp)
         self._continue_at_end(asked.tp, known._replace(delayed_until_s=None), log, known.lag, 0)
 
     def remote_state_refused(self, asked: AskRemoteState, now_s: float) -> None:
-        """Remote state is unavailable: ask again later."""
+        """Record that the remote state is unavailable; the next request asks for it again after a delay."""
         if self.is_asked(asked):
             self.delay(asked.tp, now_s)
 

@@ -78,7 +78,7 @@ class IsrUpdates:
         log_start_offset: int,
         log_end_offset: int,
     ) -> None:
-        """``log_end_offset``: the leader's log end when the fetch read the log."""
+        """Record a follower's fetch. ``log_end_offset``: the leader's log end when the fetch read the log."""
         remotes = partition.remotes
         assert remotes is not None
         broker_id, broker_epoch = follower

@@ -75,7 +75,7 @@ class LeaderEndPoint:
         self._closes = 0
 
     async def fetch(self, version: int, wanted: SessionRequest) -> FetchResponse:
-        """Records are views of the response's frame. Raises ProtocolError if the response is invalid."""
+        """Send a Fetch. Records are views of the response's frame. Raises ProtocolError if the response is invalid."""
         request = FetchRequest(
             max_wait_ms=self._limits.max_wait_ms,
             min_bytes=self._limits.min_bytes,

@@ -102,7 +102,7 @@ class LogCleaner:
         self.role_state_of = role_state_of
         self.start_helper = start_helper
         self.manager = LogCleanerManager(logs, _tell_uncleanable)
-        self.deaths: dict[Log, int] = {}  # since the log was last cleaned
+        self.deaths: dict[Log, int] = {}  # helper deaths since the log was last cleaned
         self._is_short = False
         self._lanes: list[_Lane] = []
 

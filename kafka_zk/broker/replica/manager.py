@@ -65,7 +65,7 @@ _APPENDED = (Unreplicated, *_SETTLED)
 
 
 class LeaderState(NamedTuple):
-    """One partition of a LeaderAndIsr request with its topic's configuration, None if an ACL hides it."""
+    """One partition of a LeaderAndIsr request, with its topic's configuration, which is None if an ACL hides it."""
 
     tp: TopicPartition
     topic_id: uuid.UUID
@@ -123,8 +123,8 @@ class ReplicaManager:
     # -- data ---------------------------------------------------------------------------------------------------------
 
     def partition(self, tp: TopicPartition) -> Partition:
-        """Raises ApiError: NOT_LEADER_OR_FOLLOWER if another broker has a replica, otherwise
-        UNKNOWN_TOPIC_OR_PARTITION."""
+        """A partition of this broker. Raises ApiError: NOT_LEADER_OR_FOLLOWER if another broker has a replica,
+        otherwise UNKNOWN_TOPIC_OR_PARTITION."""
         partition = self.partitions.get(tp)
         if partition is None:
             is_elsewhere = self._metadata.partition(*tp) is not None
@@ -341,7 +341,7 @@ class ReplicaManager:
             raise
 
     def read_failed(self, tp: TopicPartition, found: FileSlice, error: OSError) -> None:
-        """After a disk error in a result of ``read``, take the log's directory offline, unless the log is gone."""
+        """Take the log's directory offline after a disk error in a result of ``read``, unless the log is gone."""
         partition = self.partitions.get(tp)
         log = None if partition is None else partition.log
         if log is not None and str(log.directory) == found.segment.directory:
@@ -387,7 +387,7 @@ class ReplicaManager:
     def _take_state(self, wanted: LeaderState) -> ErrorCode:
         tp = wanted.tp
         partition = self.partitions.get(tp) or Partition(self.broker_id, tp, self.in_sync_rule)
-        if partition.role is Role.OFFLINE:  # its log must not be created again
+        if partition.role is Role.OFFLINE:  # the log must not be created again
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.log is not None and not is_same_topic(partition.log.topic_id, wanted.topic_id):
             before = role_state(partition)
@@ -447,12 +447,12 @@ class ReplicaManager:
         """Apply StopReplica. ``leader_epoch`` -1 and -2 (topic deletion) are always accepted."""
         partition = self.partitions.get(tp)
         if partition is not None and partition.role is Role.OFFLINE:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # its files are inaccessible and cannot be deleted
+            return ErrorCode.KAFKA_STORAGE_ERROR  # the log's files are inaccessible and cannot be deleted
         if partition is not None and 0 <= leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if delete:
             if self.logs.get(tp) is None and self.logs.has_failed_directory:
-                return ErrorCode.KAFKA_STORAGE_ERROR  # the log may be in the directory and would reappear
+                return ErrorCode.KAFKA_STORAGE_ERROR  # the log may be in the failed directory and would reappear
             try:
                 self.logs.delete(tp)
             except OSError as error:
@@ -468,7 +468,7 @@ class ReplicaManager:
         self._wake(tp)
         return ErrorCode.NONE
 
-    def log_replaced(self, tp: TopicPartition) -> None:  # its log moved to another directory
+    def log_replaced(self, tp: TopicPartition) -> None:  # the log moved to another directory
         self._wake(tp)
 
     def role_state_of(self, tp: TopicPartition) -> object:

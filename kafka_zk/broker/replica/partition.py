@@ -113,7 +113,7 @@ class Partition:
         self.terms_ended = 0
 
     def change_role(self, role: Role, refusal: ErrorCode | None = None) -> None:
-        """``refusal``: for REFUSED and OFFLINE. Raises: IllegalRoleChange."""
+        """Enter another role. ``refusal``: for REFUSED and OFFLINE. Raises: IllegalRoleChange."""
         if self.role not in TRANSITIONS[role]:
             raise IllegalRoleChange(f"{self.tp} cannot become {role.value}, it is {self.role.value}")
         assert (refusal is not None) is (role in (Role.REFUSED, Role.OFFLINE))
@@ -204,7 +204,7 @@ class Partition:
     def has_committed(self, last_offset: int, terms_ended: int) -> bool:
         """True if all in-sync replicas have the record, which completes an acks=all append.
 
-        ``terms_ended``: its value at the append. In a later term, another record may have the offset.
+        ``terms_ended``: the partition's value at the append. In a later term, another record may have the offset.
         Raises: ApiError, like ``leader_log``; NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has become too small.
         """
         log = self.leader_log()
@@ -276,6 +276,6 @@ class Partition:
             self.log.update_high_watermark(min(offset, self.log.high_watermark))
 
     def flush_ended(self, now_ms: int = 0) -> None:
-        """Record that a flush has ended: records before the log's recovery point are durable."""
+        """Record that a flush has ended, so that records before the log's recovery point are durable."""
         self._flush_count -= 1
         self.advance_high_watermark(now_ms)

@@ -1,8 +1,8 @@
 """Delayed requests, for example a fetch that waits for more bytes.
 
 A delayed request completes once: when its condition is true, or at its timeout. The condition is evaluated when one of
-the request's keys is checked. (Kafka: DelayedOperationPurgatory. Here a request is a suspended coroutine, which reads
-from top to bottom.)
+the request's keys is checked. (Kafka: DelayedOperationPurgatory. Here a request is a suspended coroutine, so its code
+reads from top to bottom.)
 """
 
 from collections.abc import Callable, Hashable, Iterable

@@ -54,7 +54,7 @@ class RemoteReplica:
         self._leader_end_at_last_fetch = max(leader_end_offset, self._leader_end_at_last_fetch)
 
     def begin_epoch(self, now_ms: int, leader_end_offset: int, is_in_sync: bool) -> None:
-        """ISR members count as caught up now; others must fetch first.
+        """Begin a new leader epoch. ISR members count as caught up now; others must fetch first.
 
         Offsets stay valid, because this broker led without interruption.
         """

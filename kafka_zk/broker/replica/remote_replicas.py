@@ -1,8 +1,8 @@
 """A leader's view of its followers: the high watermark, which followers lag, and which may join the ISR.
 
-All members of the maximal ISR (``isr_state``) have reached the high watermark. Caught-up followers outside the ISR
-count, too, because a leader alone in the ISR would always advance past them. Unassigned members, which a reassignment
-causes briefly, do not fetch and do not count.
+All members of the maximal ISR (``isr_state``) have reached the high watermark. Caught-up followers outside the ISR also
+count, because a leader alone in the ISR would always advance past them. Unassigned members, which a reassignment causes
+briefly, do not fetch and do not count.
 
 Pure. Source: maybeIncrementLeaderHW, isFollowerInSync and getOutOfSyncReplicas in Partition.scala@3.9.
 """
@@ -40,7 +40,7 @@ class RemoteReplicas:
         self.epoch_start_offset = 0
 
     def begin_epoch(self, replicas: Iterable[int], isr: Iterable[int], log_end_offset: int, now_ms: int) -> None:
-        """This broker leads ``replicas`` in a new leader epoch; known followers keep their offsets."""
+        """Begin a new leader epoch with these ``replicas``; known followers keep their offsets."""
         known = self.followers
         self.state = Committed(tuple(isr))
         self.epoch_start_offset = log_end_offset

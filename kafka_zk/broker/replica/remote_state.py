@@ -1,4 +1,4 @@
-"""The state that a follower takes from remote storage in place of the records there. ``broker.tiered`` reads it."""
+"""The state that a follower reads from remote storage instead of the records there. ``broker.tiered`` reads it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol

@@ -135,7 +135,7 @@ class ReplicaAlterLogDirsManager:
             self._start(move)
 
     def stop(self) -> None:
-        """The broker's next start restarts the moves."""
+        """Stop all moves; the broker's next start restarts them."""
         self._is_stopped = True
         for move in self._moves.values():
             _release(move)
@@ -214,7 +214,7 @@ class ReplicaAlterLogDirsManager:
         if not records:
             return 0
         first = next(iter_batches(memoryview(records)))[1]
-        if first.base_offset < offset and not future.size_bytes:  # after DeleteRecords within a batch
+        if first.base_offset < offset and not future.size_bytes:  # DeleteRecords within a batch
             future.truncate_fully_and_start_at(first.base_offset, self._clock.wall_ms())
         future.append_as_follower(records, now_ms=self._clock.wall_ms())
         future.update_high_watermark(log.high_watermark)  # drops transactions that ended earlier

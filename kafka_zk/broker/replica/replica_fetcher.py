@@ -51,7 +51,7 @@ _EXPECTED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-"""Errors that leaders return briefly after elections and topic creations."""
+"""Errors that leaders return for a short time after elections and topic creations."""
 
 _TIERED = (
     "{tp}: broker {leader} has the next records in remote storage only, but this broker has no remote "
@@ -100,7 +100,7 @@ class ReplicaFetcher:
         self._changed, self._directory_failed, self._role_changes, self._run_in_thread, self._remote_state = host
         self._backoff_s = backoff_s
         self._unflushed: dict[TopicPartition, None] = {}  # may need a flush (``flush.messages``)
-        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # this round's, to be logged at its end
+        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # this round's, logged at its end
         self._remote_faults: dict[TopicPartition, str] = {}  # already logged; cleared by the next success
         self.bytes_in = 0  # bytes of appended records
         self._partitions: dict[TopicPartition, Partition] = {}
@@ -231,7 +231,7 @@ class ReplicaFetcher:
         self._is_reachable = True
         if state.session.take_response(response):
             await self._take(response)
-        elif request.session_epoch == 0 and self._partitions:  # not just an expired session
+        elif request.session_epoch == 0 and self._partitions:  # more than an expired session
             _log.warn(
                 "broker {leader} refused a fetch: {error}",
                 leader=self.leader,

@@ -62,7 +62,7 @@ class ReplicationQuotas:
         self.follower = ReplicationQuota(window)
 
     def configure(self, config: KafkaConfig) -> None:
-        """``leader.replication.throttled.rate``, the followers', and the window."""
+        """Apply ``leader.replication.throttled.rate``, the followers' rate, and the window."""
         window = QuotaWindow(
             config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
         )

@@ -43,7 +43,7 @@ class ZkAlterPartitionManager:
         ensureDeferred(self._submit(change, answered))
 
     def close(self) -> None:
-        """A write in progress gets no response."""
+        """Stop; a write in progress gets no response."""
         self._is_closed = True
 
     async def _submit(self, change: IsrChange, answered: Answered) -> None:

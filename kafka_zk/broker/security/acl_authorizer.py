@@ -1,7 +1,7 @@
 """Kafka's AclAuthorizer: decides by the ACLs in ZooKeeper, follows their changes, and changes them for clients.
 
 All ACLs are in memory. A notification names the pattern to read again. In a new session, all ACLs are read again, since
-notifications may have been missed. Until all are read, only super users are allowed to do anything.
+notifications may have been missed. Until all are read, everything is denied except to super users.
 Source: AclAuthorizer.scala@3.9.
 """
 
@@ -70,7 +70,7 @@ class AclAuthorizer(Authorizer):
 
     Attributes:
         rules: empty at first.
-        is_loaded: ``rules`` is complete; until then, only super users are allowed to do anything.
+        is_loaded: ``rules`` is complete; until then, everything is denied except to super users.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class AclAuthorizer(Authorizer):
                 else:
                     await self._load(self._changed_patterns)
         except (ConnectionLoss, SessionLost):
-            pass  # continues after the reconnect
+            pass  # the watcher continues after the reconnect
         except RegistryError as error:
             _log.error("only super users may do anything, because the ACLs cannot be read: {error}", error=error)
             self._forget()
@@ -203,7 +203,7 @@ class AclAuthorizer(Authorizer):
             self._is_following = False
 
     def _forget(self) -> None:
-        """Until all ACLs are read again after RETRY_S, allow only super users to do anything, because DENY rules may be
+        """Deny everything except to super users until all ACLs are read again after RETRY_S, because DENY rules may be
         missing."""
         self._wants_all = True
         self.is_loaded = False

@@ -1,4 +1,4 @@
-"""Decides by ACLs whether a principal may do something: a pure core over {pattern: ACLs}.
+"""Decides by ACLs whether a principal may perform an operation: a pure core over {pattern: ACLs}.
 
 It considers the literal pattern of the resource's name, the literal ``*`` and all the name's prefixes. Of these
 patterns' ACLs, only those of the principal and of ``User:*`` count. So the cost depends neither on other principals'
@@ -256,7 +256,8 @@ class AclRules:
         return principal in self._super_users
 
     def allows(self, principal: str, host: str, operation: Operation, resource_type: str, name: str) -> bool:
-        """True if the principal may do that from ``host``; ``resource_type``: a ``ResourceType.label``."""
+        """True if the principal may perform the operation from ``host``. ``resource_type``: a
+        ``ResourceType.label``."""
         if principal in self._super_users:
             return True
         return self.reach(principal, host, operation, resource_type)[name]
@@ -269,7 +270,7 @@ class AclRules:
         return Reach(concerned, _Verdicts(host, operation), if_none)
 
     def allows_any(self, principal: str, host: str, operation: Operation, resource_type: str) -> bool:
-        """True if the principal may do that on some resource of the type, which need not exist.
+        """True if the principal may perform the operation on some resource of the type, which need not exist.
 
         An ALLOW counts unless a DENY covers all of its resources.
         """

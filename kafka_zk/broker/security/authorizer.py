@@ -90,7 +90,8 @@ class Authorizer:
         return AuthorizerCounts()
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """True if the principal may do that; a denial is logged, so use this if the client receives the denial."""
+        """True if the principal may perform the operation. A denial is logged, so use this if the client receives the
+        denial."""
         raise NotImplementedError
 
     def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
@@ -98,7 +99,7 @@ class Authorizer:
         return self.authorize(context, operation, resource)
 
     def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
-        """True if the principal may do that on some resource of that type."""
+        """True if the principal may perform the operation on some resource of the type."""
         return False
 
     def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:

@@ -88,7 +88,7 @@ class DelegationTokens:
         await self._registry.ensure_paths()
         self._session_id = self._client.session_id
         self._client.add_session_listener(self._session_changed)
-        self._watcher = self._registry.watch_changes(self._announced)  # before, so that no change is missed
+        self._watcher = self._registry.watch_changes(self._announced)  # before the read, to miss no change
         try:
             await self._load()
         except BaseException:

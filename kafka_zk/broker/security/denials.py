@@ -46,7 +46,7 @@ class _Kind(NamedTuple):
 
 
 Explain = Callable[[str, str, Operation, Resource], str]
-"""Why a principal at a host may not do that, in a few words."""
+"""Why a principal at a host is denied an operation, in a few words."""
 
 
 class Denials:
@@ -119,8 +119,8 @@ class Denials:
         self._events.emit(Denied, *fields, _request(api_key), times, cause=_printable(cause))
 
     def _tell_of_strange_broker(self, context: RequestContext) -> None:
-        """Log a denied broker, once per principal: if brokers are denied access to each other, the cluster stops
-        working."""
+        """Log a denied broker, once per principal, because a cluster whose brokers are denied access to each other
+        stops working."""
         who = context.principal[: _LONGEST_NAME + 1]
         if who not in self._strange_brokers and len(self._strange_brokers) < MOST_KINDS:
             self._strange_brokers.add(who)

@@ -1,6 +1,6 @@
 """Login checks by a user-defined class. A few run in threads; other checks wait, and their clients with them.
 
-Checks of disconnected clients are dropped: they must not delay all logins.
+Checks of disconnected clients are dropped, because they must not delay all logins.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,10 @@
 """``authorizer.class.name=module:Class``: a Python class as authorizer.
 
 The class is called with the broker's configuration (key -> text); its ``authorize(context, operation, resource)``
-returns True if ``context.principal`` may do that. This method must not block the broker; decisions are not cached. An
-exception denies the operation, and is logged once a minute. ``authorize_any(context, operation, resource_type)`` is
-optional: it decides whether the principal may do that on some resource of the type.
+returns True if ``context.principal`` may perform the operation. This method must not block the broker; decisions are
+not cached. An exception denies the operation, and is logged once a minute.
+``authorize_any(context, operation, resource_type)`` is optional: it decides whether the principal may perform the
+operation on some resource of the type.
 """
 
 import importlib

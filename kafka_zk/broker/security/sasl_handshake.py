@@ -31,7 +31,7 @@ AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
 
 MIN_REAUTHENTICATION_INTERVAL_S = 1.0
 MOST_BYTES_ANSWERED = 1024
-"""A larger request that interrupts a login gets no response: parsing and responding take 2 us a byte, while all
+"""A larger request that interrupts a login gets no response, because parsing and responding take 2 us a byte, while all
 connections wait."""
 
 _BARE_TOKENS_UNTIL = 0  # SaslHandshake: up to this version, messages have no request header

@@ -79,8 +79,8 @@ class DeletedPartitions:
                 self._logs.fail_directory(log, error)
 
     async def forget(self, tp: TopicIdPartition) -> None:
-        """Forget a partition whose remote segments are deleted. Skips failed and closed directories: they may have
-        another owner by now."""
+        """Forget a partition whose remote segments are deleted. Skips failed and closed directories, because they may
+        have another owner by now."""
         for directory in self._logs.live_directories:
             if tp in self._of(directory):
                 self._of(directory).remove(tp)

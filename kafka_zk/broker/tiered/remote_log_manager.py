@@ -229,7 +229,7 @@ class RemoteLogManager:
             await self._expire(term)
 
     async def _own_turn(self) -> None:
-        """Wait for a reactor turn that no other task uses, because the metadata of thousands of partitions become
+        """Wait for a reactor turn that no other task uses, because the metadata of thousands of partitions becomes
         complete at the same time."""
         async with self._turns:
             await after(self._clock, 0)
@@ -352,7 +352,7 @@ class RemoteLogManager:
             self._is_asking = False
         self._registry_fault = ""
         for tp in gone:
-            if tp not in self._running:  # otherwise a task from the time when this broker led it is still running
+            if tp not in self._running:  # otherwise, a task from when this broker led the partition is still running
                 ensureDeferred(self._run(tp, self._delete_partition(tp)))
 
     async def _delete_partition(self, tp: TopicIdPartition) -> None:

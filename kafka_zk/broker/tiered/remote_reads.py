@@ -70,8 +70,9 @@ class RemoteReads:
     async def read(
         self, partition: Partition, log: Log, offset: int, max_bytes: int, isolation: FetchIsolation
     ) -> RemoteRecords | None:
-        """Return records from ``offset``, which must be below the first local offset: at most 1 MiB, unless the first
-        batch is larger. Returns NOTHING_YET if the store or the metadata are unavailable, or the quota is exceeded.
+        """Return at most 1 MiB of records from ``offset``, which must be below the first local offset; more if the
+        first batch is larger. Returns NOTHING_YET if the store or the metadata is unavailable, or the quota is
+        exceeded.
         Returns None if there are no records from ``offset`` to the first local offset, because the topic was compacted
         before it was tiered.
 
@@ -164,7 +165,7 @@ class RemoteReads:
         return list(dict.fromkeys(found))  # a segment with several epochs has several extents
 
     async def latest_tiered(self, partition: Partition, log: Log) -> int:
-        """The last offset that was copied; -1 if nothing was copied. If no remote segment is known, the metadata are
+        """The last offset that was copied; -1 if nothing was copied. If no remote segment is known, the metadata is
         read first, because the broker may have just started.
 
         Raises: ApiError(OFFSET_NOT_AVAILABLE) if the metadata cannot be read, so that clients retry.

@@ -1,6 +1,6 @@
 """Limits the bytes per second that are copied to remote storage or read from it (KIP-956).
 
-Bytes above the limit are a debt: the next copy or read waits until the debt is paid. After a pause, one window's
+Bytes above the limit are a debt. The next copy or read waits until the debt is paid. After a pause, one window's
 worth of bytes passes without a wait. Kafka forgets bytes when they leave the window. Here they stay a debt, so the
 average rate keeps the limit even if one segment is larger than a window allows.
 Source: RLMQuotaManager.java@3.9.

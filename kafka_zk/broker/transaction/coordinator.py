@@ -60,7 +60,7 @@ class CoordinatorHost(NamedTuple):
 
     Attributes:
         write_markers: makes a broker, possibly this one, write markers.
-        find_missing: the topics that are not in ZooKeeper.
+        find_missing: returns the topics that are not in ZooKeeper.
         report: called after a transaction's new state was written to the log.
         at_end_of_turn: calls a function at the end of the reactor's turn; markers of one turn are sent together.
     """
@@ -116,7 +116,7 @@ class TransactionCoordinator:
         )
 
     def close(self) -> None:
-        """All waiting requests get a response."""
+        """Stop; all waiting requests get a response."""
         self._manager.close()
         self.markers.close()
 
@@ -134,7 +134,7 @@ class TransactionCoordinator:
         try:
             return Result(ErrorCode.NONE, ProducerIdAndEpoch(await self._producer_ids.next_id(), 0))
         except RegistryError:
-            return Result(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # as in Kafka while it waits for a block
+            return Result(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # as in Kafka during the allocation of a block
 
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, peer: str = ""

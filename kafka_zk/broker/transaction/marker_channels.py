@@ -1,7 +1,7 @@
 """Sends transaction markers to partitions' leaders until all are written.
 
-One request per broker is in progress. The next combines the markers that arrive until then, or in one reactor turn.
-After a failure or a change of leader, and a pause, markers are sent to the current leader.
+At most one request per broker is in progress. The next one combines the markers that arrive before its response, or in
+one reactor turn. After a failure or a change of leader, markers are sent to the current leader after a pause.
 
 A deleted partition needs no marker. A partition missing in the metadata counts as deleted once the controller has sent
 all metadata; until then, only if its topic is not in ZooKeeper. If a leader knows a later producer or coordinator
@@ -34,9 +34,9 @@ _log = Logger()
 
 RETRY_S = 0.05
 SETTLED_AFTER_S = 10
-"""Seconds after registration until the metadata count as complete: they may come in several requests."""
+"""Seconds after registration until the metadata counts as complete, because it may come in several requests."""
 LOOK_UP_PAUSE_S = 0.1
-"""Pause between lookups in ZooKeeper for topics missing in the metadata, maybe about to be deleted."""
+"""Pause between lookups in ZooKeeper for topics that are missing in the metadata and may be about to be deleted."""
 _PAUSE_FACTOR = 10  # retries take at most a tenth of the time
 _PARTITIONS_A_REQUEST = 2_000
 
@@ -200,7 +200,7 @@ class TransactionMarkerChannels:
             _log.failure("the completion of a transaction of {id} could not be processed", id=id_, level=LogLevel.error)
 
     def close(self) -> None:
-        """Results of requests in progress are ignored."""
+        """Stop sending markers, and ignore the results of requests in progress."""
         self._is_closed = True
         self._queues.clear()
         self._to_retry.clear()

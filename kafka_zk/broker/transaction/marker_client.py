@@ -33,8 +33,8 @@ class MarkerClient:
     """The caller sends one request at a time to each broker.
 
     Args:
-        listener: inter-broker.
-        connect: also negotiates versions.
+        listener: name of the inter-broker listener.
+        connect: connects to a broker and negotiates versions.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class MarkerClient:
         }
 
     def close(self) -> None:
-        """Requests in progress fail."""
+        """Close all connections; requests in progress fail."""
         self._is_closed = True
         for broker_id in list(self._connections):
             self._drop(broker_id)

@@ -1,7 +1,7 @@
 """Keys and values of the records in ``__transaction_state``, in Kafka's formats.
 
 The key, version 0, is the transactional id; a tombstone removes it. Values are written in version 0, as by Kafka 3.9.
-Version 1 (flexible, KIP-890 part 2) is read, too.
+Version 1 (flexible, KIP-890 part 2) can also be read.
 
 Source: TransactionLogKey, TransactionLogValue (messages of 3.9), TransactionLog.scala@3.9.
 """
@@ -31,7 +31,7 @@ _NO_PARTITIONS = _INT32.pack(-1)
 _STATE_IDS = {state: number for number, state in enumerate(STATES_BY_ID)}
 _RECORD_BEGINS = b"\0\0\0"  # attributes, deltas of timestamp and offset
 _RECORD_ENDS = b"\0"  # no headers
-_TIMES_POSITION = -len(_RECORD_ENDS) - _TIMES.size  # from a batch's end
+_TIMES_POSITION = -len(_RECORD_ENDS) - _TIMES.size  # relative to the end of a batch
 _LONGEST_CACHED = 255  # maximum length of an id
 _MOST_CACHED = 16  # maximum number of a transaction's partitions
 _EMPTY = TransactionState.EMPTY

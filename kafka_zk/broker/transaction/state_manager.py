@@ -123,7 +123,8 @@ class TransactionStateManager:
     # Partitions.
 
     def role_changed(self, partition: Partition) -> None:
-        """Load or unload the partition when this broker leads it, maybe in a new epoch, or no longer."""
+        """Load the partition when this broker leads it in a new epoch; unload it when this broker no longer leads
+        it."""
         topic, number = partition.tp
         if topic != TRANSACTION_STATE_TOPIC or not self.is_active:
             return
@@ -137,7 +138,7 @@ class TransactionStateManager:
             ensureDeferred(self._load(owned)).addErrback(_log_bug, f"loading {owned.tp}")
 
     def close(self) -> None:
-        """All waiting requests get a response."""
+        """Unload all partitions; all waiting requests get a response."""
         self.is_active = False
         for number in [*self._loading, *self.partitions]:
             self._unload(number)
@@ -322,8 +323,8 @@ class TransactionStateManager:
             yield transaction if has_expired else None
 
     def make_room(self) -> None:
-        """Begin to remove unused ids, unless a removal is in progress: the oldest ids of the client address that has
-        the most ids."""
+        """Begin to remove the oldest unused ids of the client address that has the most ids, unless a removal is in
+        progress."""
         if not self._makes_room:
             self._makes_room = True
             ensureDeferred(self._remove_unused()).addErrback(_log_bug, "removing unused transactional ids")

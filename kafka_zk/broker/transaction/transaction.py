@@ -189,7 +189,7 @@ class Transaction:
     def end(self, reply: Reply | None, producer: ProducerIdAndEpoch, now_ms: int, *, commit: bool) -> list[Effect]:
         """Commit or abort the transaction.
 
-        If the transaction has already ended this way, the state is stored again before the response, unlike in Kafka: a
+        If the transaction has already ended this way, the state is stored again before the response, unlike in Kafka. A
         broker that has lost leadership without noticing it may still know only the previous transaction.
         """
         metadata = self.metadata
@@ -246,7 +246,7 @@ class Transaction:
     # Results of effects.
 
     def appended(self, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """The append of ``pending`` has ended. ``error``: NONE, or the code that the client receives.
+        """Handle the result of the append of ``pending``. ``error``: NONE, or the code that the client receives.
 
         An append that completes a transaction is repeated until it succeeds.
         """
@@ -295,8 +295,8 @@ class Transaction:
         return [new_tuple(Append, (self.pending, False))]
 
     def _fence(self, reply: Reply | None, now_ms: int) -> list[Effect]:
-        """Abort the open transaction in an epoch that no producer has. The old epoch is invalid immediately: an append
-        reported as failed may still succeed."""
+        """Abort the open transaction in an epoch that no producer has. The old epoch is invalid immediately, because an
+        append reported as failed may still succeed."""
         fencing = TRANSITIONS[Event.INIT_PRODUCER_ID][self.metadata.state]
         assert fencing is TransactionState.PREPARE_EPOCH_FENCE
         if not self._fence_failed:

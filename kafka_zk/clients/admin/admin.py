@@ -1,6 +1,6 @@
 """Administration of a cluster; ``blocking_admin`` is the version for threads.
 
-Changes to the cluster are sent to the controller. If it has moved, the client fetches metadata and asks the new one.
+Changes to the cluster go to the controller. If it has moved, the client fetches metadata and asks the new controller.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -74,7 +74,7 @@ class CreatedTopic(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One configuration value. ``source``: Kafka's name of its origin."""
+    """One configuration value. ``source``: its origin, by Kafka's name."""
 
     name: str
     value: str | None
@@ -431,7 +431,7 @@ class Admin:
                 await self._reach(controller_id)
                 response = await self._cluster.request(controller_id, api_key, message)
             except BrokerError as caught:
-                error = caught  # no controller is known, or it is not alive
+                error = caught  # there is no live controller
             else:
                 if ErrorCode.NOT_CONTROLLER not in codes_of(response):
                     return response

@@ -31,7 +31,7 @@ _NO_OFFSET = -1
 _NO_GENERATION = -1
 _DEFAULT_RETENTION = -1
 _BY_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS})
-"""A coordinator's errors for a commit by a non-member while the group has members."""
+"""The errors with which a coordinator rejects a non-member's commit while the group has members."""
 
 _ListGroups = codec.request(ApiKey.LIST_GROUPS)
 _DescribeGroups = codec.request(ApiKey.DESCRIBE_GROUPS)
@@ -73,7 +73,7 @@ class GroupDescription(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """The next offset to consume, and what was committed with it. ``leader_epoch``: -1 if unknown."""
+    """The next offset to consume, and the data that were committed with it. ``leader_epoch``: -1 if unknown."""
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH

@@ -1,7 +1,7 @@
 """A client's view of a cluster.
 
-The client fetches metadata again when they seem outdated (``request_update``), after ``metadata.max.age.ms``, and for
-an unknown topic, with at most one fetch at a time.
+The client fetches metadata again after an error that suggests a change (``request_update``), after
+``metadata.max.age.ms``, and for an unknown topic. At most one fetch is in flight.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -69,7 +69,7 @@ class Cluster:
         self._find_brokers = find_brokers or self._bootstrap
         self._topics: dict[str, None] = {}
         self._refreshing = False
-        self._waiting: list[Deferred[ClusterMetadata]] = []  # for the next fetch
+        self._waiting: list[Deferred[ClusterMetadata]] = []  # callers that wait for the next fetch
         self._last_fetch_s = float("-inf")
         self._turn = 0
         self._update_pending = False
@@ -115,7 +115,7 @@ class Cluster:
                 waiting.callback(metadata)
 
     def request_update(self) -> None:
-        """Fetch seemingly outdated metadata in the background, and retry until a fetch succeeds."""
+        """Fetch metadata in the background, because it seems outdated, and retry until a fetch succeeds."""
         if not self._update_pending and not self._closed:
             self._update_pending = True
             run(self._update_in_background())
@@ -126,7 +126,7 @@ class Cluster:
             await sleep(
                 self._reactor, self._last_fetch_s + self._config.retry_backoff_ms / 1000 - self._reactor.seconds()
             )
-            self._update_pending = False  # a later call needs another fetch
+            self._update_pending = False  # a call from now on needs another fetch
             try:
                 await self.refresh()
                 return

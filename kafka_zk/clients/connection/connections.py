@@ -41,7 +41,7 @@ class _Link:
         self.connection: KafkaConnection | None = None
         self.waiting: list[Deferred[KafkaConnection]] = []
         self.connecting = False
-        self.opening: Deferred[None] | None = None  # the connection attempt
+        self.opening: Deferred[None] | None = None  # fires when the connection attempt ends
         self.failure_count = 0
         self.not_before_s = 0.0
 

@@ -34,7 +34,7 @@ _FindCoordinator = codec.request(ApiKey.FIND_COORDINATOR)
 
 
 class Answer(NamedTuple):
-    """A response's part about one group."""
+    """The part of a response that concerns one group."""
 
     group: str
     code: int
@@ -94,8 +94,8 @@ class Coordinators:
     ) -> None:
         """Repeat ``attempt`` until ``is_done``, every ``retry.backoff.ms``; default timeout: default.api.timeout.ms.
 
-        ``attempt`` adds its errors to the list; without errors it has made progress. ``whom`` names, for the timeout's
-        error, who has not responded.
+        ``attempt`` adds its errors to the list; if it adds none, it has made progress. ``whom`` returns the name of the
+        party that has not responded, for the timeout's message.
         Raises: KafkaTimeoutError; exceptions of an attempt, and the first permanent error of its list.
         """
         timeout_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
@@ -106,7 +106,7 @@ class Coordinators:
             if is_done():
                 return
             if not causes:
-                continue  # progress
+                continue  # it has made progress, so no pause is needed
             fatal = next((cause for cause in causes if not cause.retriable), None)
             if fatal is not None:
                 raise fatal

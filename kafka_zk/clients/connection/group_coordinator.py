@@ -32,8 +32,8 @@ _PURPOSE = "coordinator"
 _LEAVING = "leaving a group"
 _WITHHELD = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """The coordinator delays these responses until all members have joined, and handles nothing else on the connection."""
-_COMMIT_MIN, _COMMIT_MAX = 1, 9  # 0 commits to ZooKeeper; from 10 on topics have ids
-_FETCH_MIN, _FETCH_MAX = 1, 7  # from 8 on a request has several groups
+_COMMIT_MIN, _COMMIT_MAX = 1, 9  # version 0 commits to ZooKeeper; from 10 on, topics have ids
+_FETCH_MIN, _FETCH_MAX = 1, 7  # from version 8 on, a request has several groups
 
 _OffsetCommit = codec.request(ApiKey.OFFSET_COMMIT)
 _CommitTopic = _OffsetCommit.OffsetCommitRequestTopic
@@ -43,7 +43,7 @@ _FetchTopic = _OffsetFetch.OffsetFetchRequestTopic
 
 
 class Committer(NamedTuple):
-    """The membership under which offsets are committed; by default none, for consumers with assigned partitions."""
+    """The membership for commits of offsets; by default none, for consumers that assign their own partitions."""
 
     member_id: str = ""
     generation_id: int = -1
@@ -51,8 +51,8 @@ class Committer(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """The membership under which a transaction commits a group's offsets; by default none, which requires a group
-    without members. Source: ConsumerGroupMetadata.java@3.9.
+    """The membership under which a transaction commits a group's offsets. Default: none, which requires that the group
+    has no members. Source: ConsumerGroupMetadata.java@3.9.
     """
 
     group_id: str

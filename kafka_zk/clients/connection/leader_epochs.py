@@ -1,7 +1,7 @@
 """The leader epochs of partitions, read from their leaders (OffsetForLeaderEpoch, KIP-320).
 
-A leader returns the end offset of an epoch, which is the start offset of the next one. So the epochs are found one
-after the other, beginning with the newest.
+A leader returns the end offset of an epoch, which is the start offset of the next epoch. So the client asks for one
+epoch at a time, from the newest to the oldest.
 Source: LeaderEpochFileCache.java#endOffsetFor@3.9.
 """
 
@@ -26,8 +26,9 @@ _Partition = _Topic.OffsetForLeaderPartition
 
 
 class LeaderEpochs(NamedTuple):
-    """``entries``: (epoch, its start offset), ascending. ``problem``: why they are not known; ``entries`` is then
-    empty."""
+    """``entries``: (epoch, its start offset), ascending. ``problem``: why the epochs are unknown, in which case
+    ``entries`` is empty.
+    """
 
     entries: tuple[tuple[int, int], ...]
     problem: str | None = None
@@ -47,7 +48,7 @@ class _Walk:
         self.result = LeaderEpochs((), problem)
 
     def answered(self, epoch: int, end_offset: int) -> None:
-        """``epoch``: the largest one up to ``wanted``, or ``wanted`` itself if the log begins after it."""
+        """``epoch``: the log's largest epoch up to ``wanted``; ``wanted`` itself if all its epochs are later."""
         if self._epoch is None:
             if epoch < 0 or end_offset < 0:
                 return self.fail("its leader has no leader epochs")
@@ -70,7 +71,7 @@ class _Walk:
 
 
 async def leader_epochs(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, LeaderEpochs]:
-    """Walk back to the epoch that has the offset ``wanted[tp]``. A failure becomes the result of its partitions."""
+    """Walk back to the epoch of the offset ``wanted[tp]``. A failure becomes the result of its partitions."""
     walks = {tp: _Walk(cluster.metadata.leader_epoch(tp), offset) for tp, offset in wanted.items()}
     while open_ := {tp: walk for tp, walk in walks.items() if walk.result is None}:
         by_leader: dict[int, list[TopicPartition]] = {}

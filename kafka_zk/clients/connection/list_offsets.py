@@ -1,8 +1,9 @@
 """ListOffsets: the earliest and latest offset of partitions, and the first one at or after a timestamp.
 
-With tiered storage, the earliest offset may exist only in the remote tier; EARLIEST_LOCAL is the first at the leader.
+With tiered storage, the earliest offset may exist only in the remote tier; EARLIEST_LOCAL is the first on the leader's
+disk.
 
-Each partition's leader is asked, and asked again while the metadata are outdated.
+The client asks each partition's leader, and retries while its metadata is outdated.
 """
 
 from collections.abc import Mapping

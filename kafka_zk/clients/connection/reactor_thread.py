@@ -6,8 +6,8 @@ thread. If the program already runs the reactor in another thread, the clients u
 Twisted's reactors measure timers on the wall clock, which can jump backwards. A reactor started here uses a monotonic
 clock instead, as a broker's does (``network.reactor``).
 
-Calls execute no import statement: ``twisted.python`` finds its attributes with a function, and a Ctrl-C that arrives
-while CPython looks up ``__spec__`` there is lost (it clears every error of this lookup).
+A call executes no import statement. An import looks up ``__spec__``, for which ``twisted.python`` runs a Python
+function, and CPython clears any error of this lookup: a Ctrl-C that arrives during the function is lost.
 Source: _PyModuleSpec_IsInitializing in Objects/moduleobject.c@3.11.
 """
 

@@ -49,7 +49,7 @@ class Signal:
         return waiting
 
     async def wait_until(self, deadline_s: float) -> bool:
-        """False at the deadline, which is a time of the reactor's clock."""
+        """True if the event happened before the deadline, a time of the reactor's clock; else False."""
         return await fires_within(self._reactor, self.wait(), deadline_s - self._reactor.seconds())
 
     def _forget(self, waiting: "Deferred[None]") -> None:

@@ -39,7 +39,7 @@ def batches_with_aborted(
 
 def _is_abort(data: Buffer, position: int) -> bool:
     marker = next(decode_records(data, position), None)
-    if marker is None:  # compaction keeps a producer's last batch, even if it removes the marker in it
+    if marker is None:  # compaction keeps a producer's last batch, even if it removes the marker in that batch
         return False
     if marker.key is None or len(marker.key) < _CONTROL_KEY.size:
         raise InvalidRecord(f"the control record at offset {marker.offset} has no type")

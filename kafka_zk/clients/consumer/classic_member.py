@@ -346,7 +346,7 @@ class ClassicMember:
         self._partitions.generation_id = self.generation_id
         self._requests.heartbeat_due_ms = now_ms + (self._config.heartbeat_interval_ms if self.may_act(now_ms) else 0)
         if self._is_closing:
-            return  # owned partitions are assigned to no other member before this one leaves
+            return  # no other member gets the owned partitions before this one leaves
         fitting = frozenset(tp for tp in assigned if tp.topic in self._joined.topics)
         if fitting != assigned:  # a static member returned with another subscription and got its old assignment
             self._rejoin("the assignment does not fit the subscription")

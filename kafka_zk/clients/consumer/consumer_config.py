@@ -73,7 +73,7 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def backoff_ms(self) -> int:
-        """A rebalance waits for users as long as the coordinator waits for this member: ``max.poll.interval.ms``."""
+        """``max.poll.interval.ms``: a rebalance waits for users as long as the coordinator waits for this member."""
         return self.max_poll_interval_ms
 
     @property

@@ -117,7 +117,7 @@ class ConsumerCoordinator:
         return Committer(self._member.member_id, self._member.generation_id, self._config.group_instance_id)
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
-        """Returns for each partition why it was not written; None: written.
+        """Returns for each partition why its offset was not written, or None if it was.
 
         Waits for the end of a rebalance for at most ``default.api.timeout.ms``.
         """
@@ -130,9 +130,9 @@ class ConsumerCoordinator:
             self._committing.release()
 
     async def leave(self, settled: Settled) -> None:
-        """Stop delivery, commit, and leave, as far as the coordinator responds.
+        """Stop delivery, commit, and leave, without waiting long for a coordinator that does not respond.
 
-        ``settled()`` returns when the user's commits are done; the user requests no more records.
+        ``settled()`` returns when the user's commits are done. The user must request no more records.
         """
         self._delivery.close_within(_CLOSE_PATIENCE_S)
         self._closing = True
@@ -349,7 +349,7 @@ class ConsumerCoordinator:
         while left:
             member = self._member
             for tp in [tp for tp in left if tp not in member.owned or self._ended[tp] != ended[tp]]:
-                answers[tp] = NOT_THE_OWNER  # even if it is owned again: another member may have committed in between
+                answers[tp] = NOT_THE_OWNER  # even if owned again: another member may have committed meanwhile
                 del left[tp]
             if not left:
                 break

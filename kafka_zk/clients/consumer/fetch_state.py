@@ -190,8 +190,8 @@ class FetchState:
     ) -> tuple[dict[int, list[Wanted]], bool]:
         """The fetches to send now, for each broker that is not busy, and whether a partition has no known leader.
 
-        A broker without new data delays its response (fetch.max.wait.ms), and gets no other fetch before. Therefore a
-        fetch whose partitions are all at their end is not sent while another partition of the broker has enough data
+        A broker without new data delays its response (fetch.max.wait.ms), and gets no other fetch until then. Therefore
+        a fetch whose partitions are all at their end is not sent while another partition of the broker has enough data
         here: that partition will need a fetch soon.
         """
         plans: dict[int, list[Wanted]] = {}
@@ -314,7 +314,7 @@ class FetchState:
             state = self._partitions[tp]
             self._drain(tp, state, taken)
             if state.batches or state.records is not None:
-                self._ready[tp] = self._ready.pop(tp)  # served: goes to the end
+                self._ready[tp] = self._ready.pop(tp)  # last in turn, because it was just served
             elif state.error is None:
                 del self._ready[tp]
             elif not taken:

@@ -24,7 +24,7 @@ _log = Logger()
 NOT_THE_OWNER = OffsetRefused("this consumer does not own the partition")
 
 Answers = Mapping[TopicPartition, OffsetRefused | None]
-"""For each partition, why its offset was not written; None: written."""
+"""For each partition, why its offset was not written, or None if it was."""
 Settled = Callable[[], Coroutine[Any, Any, None]]
 """Waits until the outcome of the user's commits is known."""
 Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Answers]]
@@ -82,11 +82,11 @@ class GroupCommits:
 
     async def _commit_starts(self) -> None:
         def due() -> Mapping[TopicPartition, int]:
-            self._starts_wait = False  # starts that are found later need another commit
+            self._starts_wait = False  # a start that is found later needs another commit
             return self._delivery.starts_due()
 
         for tp, reason in (await self._write_in_turn(due)).items():
-            if reason is not None:  # committed with later ones, if the partition is still owned
+            if reason is not None:  # a later commit will contain it if the partition is still owned
                 _log.info("the start of {tp} was not committed: {reason}", tp=tp, reason=reason)
 
     async def _commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:

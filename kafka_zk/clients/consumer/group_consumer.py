@@ -29,7 +29,7 @@ class Group(Lease, Protocol):
         """Write the offsets of owned partitions."""
 
     async def leave(self, settled: Settled) -> None:
-        """Revoke the owned partitions, then leave the group, as far as it can be reached.
+        """Revoke the owned partitions, then leave the group if it can be reached.
 
         ``settled()`` returns when the user's last commit is done.
         """
@@ -105,7 +105,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         delivery.fetcher.start()
         try:
             await group.start()
-        except Exception:  # not GeneratorExit: a simulated process has ended then
+        except Exception:  # not GeneratorExit, with which a simulated process ends
             self._started, self._joined = False, None
             delivery.fetcher.stop()
             await group.close()

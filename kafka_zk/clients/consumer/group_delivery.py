@@ -33,7 +33,7 @@ class _Claim:
 
     def __init__(self, stream: Stream, start: int) -> None:
         self.stream = stream
-        self.start = start  # -1: none is committed, and the lookup is not done
+        self.start = start  # -1: no offset is committed, and the start is not looked up yet
         self.committed: int | None = start if start >= 0 else None
         self.found: int | None = None  # the start that auto.offset.reset chose, until an offset is committed
         self.floor = -1  # the last offset that the user committed explicitly; automatic commits never go below it
@@ -291,7 +291,7 @@ class GroupDelivery:
         if claim is None:
             return
         if claim.sought:
-            claim.sought = False  # a position after a seek is committed only when its records are processed
+            claim.sought = False  # after a seek, the position is committed only when records are processed
             return
         overtaken = claim.start < 0 and claim.committed is not None  # the user committed during the first lookup
         claim.start = offset

@@ -9,7 +9,8 @@ class MemberLease:
     """Every response of the coordinator renews it.
 
     It ends at the earlier of two times: one session timeout after the last answered request was sent, or one rebalance
-    timeout after the last request whose response reported no rebalance. The coordinator removes the member no earlier.
+    timeout after the last request whose response reported no rebalance. The coordinator does not remove the member
+    before that time.
     """
 
     def __init__(self, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:

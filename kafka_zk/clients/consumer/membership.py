@@ -13,7 +13,7 @@ class Lease(Protocol):
         """True if the owned partitions are certainly still owned."""
 
     def report_if_ended(self) -> None:
-        """Called while records wait for ``may_act``: report once that the lease has ended, if it has."""
+        """Report once that the lease has ended, if it has. Called while records wait for ``may_act``."""
 
 
 class Membership:

@@ -141,7 +141,7 @@ class OffsetsInKafka:
             tp: offset for tp, offset in larger.items() if not in_kafka[tp] == self._in_zookeeper[tp] == offset
         }
         if uneven:
-            self._reactor.callLater(0, self._level, uneven)  # after the partitions have started
+            self._reactor.callLater(0, self._level, uneven)  # runs after the partitions have started
         return larger
 
     def _level(self, offsets: Offsets) -> None:

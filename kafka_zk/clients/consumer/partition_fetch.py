@@ -38,7 +38,7 @@ class PartitionFetch:
 
     def __init__(self, generation: int, position: int | None, lookup: int | None) -> None:
         self.high_watermark = -1
-        self.last_stable_offset = -1  # also sent by old brokers without transactions
+        self.last_stable_offset = -1  # old brokers without transactions also send it
         self.paused = False
         self.read_replica: int | None = None
         self.read_replica_until_ms = 0

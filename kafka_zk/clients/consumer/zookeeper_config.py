@@ -38,7 +38,7 @@ _ALIASES = {"cooperative": "cooperative-sticky"}
 _WITHOUT_MEANING_HERE = frozenset(
     {
         "num_consumer_fetchers",  # each broker has one request in flight anyway
-        "socket_receive_buffer_bytes",  # the operating system adapts it
+        "socket_receive_buffer_bytes",  # the operating system adapts the buffer's size
     }
 )
 """These keys have no effect here, but configuration files of Kafka's old consumer may contain them."""
@@ -170,7 +170,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def commits_starts(self) -> bool:
-        """Always True, as in Kafka's old consumer: only a commit preserves where its group starts."""
+        """Always True, as in Kafka's old consumer: without a commit, the next owner might start elsewhere."""
         return True
 
     @property

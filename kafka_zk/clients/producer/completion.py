@@ -54,7 +54,7 @@ class BatchCompletion:
         ``has_moved``: the response named a new leader, to which the batch can be sent without back-off.
         """
         self.accumulator.returned(batch.tp)
-        if batch.done:  # it expired while in flight; a late success still advances the sequences
+        if batch.done:  # the batch expired in flight; a late success still advances the sequences
             if response.error_code == ErrorCode.NONE and self.idempotence is not None and batch.has_sequence:
                 self.idempotence.completed(batch)
             return False
@@ -69,7 +69,7 @@ class BatchCompletion:
             batch.has_new_leader = has_moved
             self.accumulator.requeue([batch])
         elif code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            self._succeed(batch, -1, -1)  # written earlier; the broker no longer knows the offset
+            self._succeed(batch, -1, -1)  # the batch was written earlier, and the broker no longer knows its offset
         else:
             self._refuse(batch, response)
         return code in STALE_METADATA and not has_moved

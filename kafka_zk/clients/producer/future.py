@@ -1,4 +1,4 @@
-"""A future has two references (batch, index), so a million futures cost little; the batch stores the outcome."""
+"""Futures of records. A future holds only its batch, which has the outcome, and an index: a million cost little."""
 
 import threading
 from collections.abc import Callable, Generator

@@ -140,7 +140,7 @@ class Idempotence:
     def should_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
         """True if the batch should be sent again. May request an epoch bump."""
         if code == ErrorCode.UNKNOWN_PRODUCER_ID and not self._transactional:
-            # -1: the partition moved while the broker responded; the next response tells more.
+            # -1: the partition moved while the broker responded; the next response will show the cause.
             if log_start_offset != -1 and not batch.sequence_was_reset:
                 self._to_restart.add(batch.tp)
             return True
@@ -174,7 +174,7 @@ class Idempotence:
         entry = self._entry(batch.tp)
         self._forget(entry, batch)
         if self._transactional:
-            self._unresolved.add(batch.tp)  # later batches stay out of order and fail, too
+            self._unresolved.add(batch.tp)  # the later batches are out of order from now on, so they fail, too
         elif certainly_not_written and not entry.was_overtaken(batch):
             self._to_restart.add(batch.tp)
 

@@ -29,10 +29,10 @@ class PreparedTransaction(NamedTuple):
 async def end_transactions(
     reactor: Reactor, config: ProducerConfig, prepared: Iterable[PreparedTransaction], *, is_committed: bool
 ) -> None:
-    """Commit or abort transactions one after the other. One that has already ended in the same way is not an error.
+    """Commit or abort transactions one after the other. It is not an error if one has already ended in the same way.
 
-    Raises: KafkaError for the first that cannot be ended, KafkaTimeoutError after ``max.block.ms``. When committing,
-    the transactions after it stay open.
+    Raises: KafkaError for the first transaction that cannot be ended, KafkaTimeoutError after ``max.block.ms``. When
+    committing, later transactions then stay open.
     """
     cluster = Cluster(reactor, config, allow_auto_topic_creation=False)
     try:

@@ -33,7 +33,7 @@ from kafka_zk.network.client import Connect, connect
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.records.record_batch import Header
 
-_TURN_S = 0.01  # longest time that send_all blocks the reactor
+_TURN_S = 0.01  # maximum time for which send_all blocks the reactor
 
 
 class Producer:

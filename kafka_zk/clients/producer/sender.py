@@ -75,7 +75,7 @@ class Sender:
         self._was_refused_id = False
         self._timer: Any = None
         self._stopped = False
-        self.wake_pending = False  # other threads check it before they call wake through the reactor
+        self.wake_pending = False  # other threads check this before they call ``wake`` through the reactor
 
     def wake(self) -> None:
         self._run_at(self._reactor.seconds())

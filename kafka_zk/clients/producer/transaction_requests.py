@@ -13,7 +13,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 
-_MEMBERS_SINCE = 3  # of TxnOffsetCommit
+_MEMBERS_SINCE = 3  # the version of TxnOffsetCommit
 
 _InitProducerId = codec.request(ApiKey.INIT_PRODUCER_ID)
 _AddPartitions = codec.request(ApiKey.ADD_PARTITIONS_TO_TXN)
@@ -98,7 +98,7 @@ def commit_offsets(
 
 
 def end(transactional_id: str, producer_id: int, epoch: int, *, is_committed: bool, is_known: bool) -> Request:
-    """``is_known``: the coordinator certainly knows the transaction. If not, it may find nothing to abort."""
+    """``is_known``: the coordinator certainly knows the transaction; otherwise, it may have nothing to abort."""
     message = _EndTxn(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=is_committed
     )

@@ -204,7 +204,7 @@ class TransactionState:
         return is_retry and self.state is not State.FATAL
 
     def take_new(self) -> list[TopicPartition]:
-        """The partitions to add, sorted; none during a request, so that the next request adds many."""
+        """The partitions to add, sorted; empty while a request is in flight, so that the next request adds many."""
         if self._asked or not self._new:
             return []
         self._asked, self._new = self._new, set()
@@ -244,7 +244,7 @@ class TransactionState:
         elif error.code in _FATAL_WHEN_PRODUCING:
             self.fail(Outcome.FATAL, error)
         else:
-            self.fail(Outcome.BUMP, error)  # its sequences may be missing in the log
+            self.fail(Outcome.BUMP, error)  # the batch's sequences may be missing in the log
 
     def id_refused(self, error: KafkaError) -> None:
         """ACLs forbid a producer id or, after an abort, its new epoch: ``init_transactions`` may be called again.

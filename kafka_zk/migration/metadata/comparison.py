@@ -76,8 +76,8 @@ def differences(znodes: MetadataImage, kraft: MetadataImage) -> list[Difference]
 def older_side(before: int | None, after: int | None, log: MetadataLog) -> str:
     """A sentence that says which side is older.
 
-    ``before`` and ``after``: ``kraft_metadata_offset`` of ``/migration``, read before the log and after the znodes. It
-    may be one record behind the log at any time.
+    ``before`` and ``after``: ``kraft_metadata_offset`` of ``/migration``, read before the log and after the znodes.
+    This offset may be one record behind the log at any time.
     """
     last = log.end_offset - 1
     if are_level(before, after, log):

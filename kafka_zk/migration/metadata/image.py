@@ -68,7 +68,8 @@ class MetadataImage:
     """``topics``: name -> id, 22 characters. ``partitions``: (topic, number) -> state. ``configs``: (type, name) -> key
     -> value. ``users``: (user, mechanism) -> credential. ``next_producer_id``: None if no id was assigned.
 
-    Only an image of znodes has ``malformed``, (kind, name) -> sentence, and ``unread``, what could not be read.
+    Only an image of znodes has ``malformed``, (kind, name) -> sentence, and ``unread``, the facts that could not be
+    read.
     """
 
     topics: dict[str, str] = field(default_factory=dict)

@@ -30,7 +30,7 @@ _ELSEWHERE = frozenset((
     ErrorCode.INVALID_REQUEST, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
 ))  # fmt: skip
-"""Errors for a request with a wrong epoch or none; the response names the leader and its epoch."""
+"""Errors for a request with a wrong epoch or without one; the response names the leader and its epoch."""
 _UNKNOWN = -1
 
 Connect = Callable[[Address], Awaitable["Connection"]]
@@ -144,7 +144,7 @@ def _checked(answer: Any, topics: Any) -> Any:
 
 
 def _each_batch(data: bytes, take: Callable[[bytes], None], until_offset: int | None = None) -> bytes:
-    """Give each complete batch below ``until_offset`` to ``take``. Returns the rest. Raises UnreadableMetadata."""
+    """Pass each complete batch below ``until_offset`` to ``take``. Returns the rest. Raises UnreadableMetadata."""
     end = 0
     try:
         for position, header in iter_batches(data):

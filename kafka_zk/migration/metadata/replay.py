@@ -1,7 +1,7 @@
 """Replays a metadata log: a snapshot and the batches after it become an image. Pure.
 
-A transaction's records count when the transaction is committed. So a transaction that the log aborts or does not end is
-left out. Records without a counterpart in ZooKeeper are skipped.
+A transaction's records take effect when it is committed, so a transaction that the log aborts or does not end is left
+out. Records without a counterpart in ZooKeeper are skipped.
 
 Source: MetadataDelta.java, PartitionRegistration.merge, MetadataBatchLoader.java@3.9.
 """
@@ -96,7 +96,7 @@ class Replay:
             check_crc(data, 0, header)
             for record in decode_records(data, max_uncompressed_bytes=LARGEST_BATCH_BYTES):
                 if header.is_control:
-                    self._control_type = int.from_bytes((record.key or b"")[2:4], "big")  # after a version
+                    self._control_type = int.from_bytes((record.key or b"")[2:4], "big")  # the type follows a version
                 else:
                     self._record(record.value or b"")
         except (StorageError, ProtocolError) as error:

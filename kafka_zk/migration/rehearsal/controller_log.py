@@ -9,7 +9,7 @@ WAITING = "Putting the controller into pre-migration mode"
 COPIED = re.compile(r"Completed migration of metadata from ZooKeeper to KRaft\. (\d+) records")
 SYNCED = re.compile(r"(?:Did not make any|Made the following) ZK writes when reconciling with KRaft state(.*)")
 SKIPPED = "Initial migration of ZK metadata is done"
-"""A new controller finds a /migration that is left over, and will make ZooKeeper equal to its own empty metadata."""
+"""A new controller has found a leftover /migration, and will overwrite the znodes with its own empty metadata."""
 DUAL_WRITE = "to DUAL_WRITE state"
 FINALIZED = "Completing the ZK migration since this controller was configured with"
 STUCK = ("Still waiting for", "No brokers are known to KRaft", "Still waiting for all controller nodes")

@@ -31,7 +31,7 @@ def controller_ids(broker_ids: frozenset[int], count: int) -> list[int]:
 
 
 class Controllers:
-    """All of them start and stop together.
+    """The controllers of one quorum, which start and stop together.
 
     Args:
         ids: one for each controller; at least one.
@@ -114,7 +114,7 @@ class Controllers:
         return self.log
 
     def stop(self) -> None:
-        """The logs of the stop are not read: nodes report closed sockets, their own and others', as errors."""
+        """Stop all controllers. Their last logs are not read, because nodes report each closed socket as an error."""
         self.read_log()
         self._have_started = False
         for node in self._nodes.values():

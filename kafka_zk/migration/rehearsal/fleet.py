@@ -26,7 +26,7 @@ Call = Callable[..., Any]
 
 
 class Fleet(Protocol):
-    """``are_real``: they can return to a controller of ZooKeeper."""
+    """``are_real``: the brokers can return to ZooKeeper mode."""
 
     are_real: bool
 

@@ -23,7 +23,7 @@ _LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?P<level>[A-Z]+) \[(?
 _CAUSE = re.compile(r"(?:Caused by: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error)\b.*")
 _KEY = re.compile(r"(?i)\b(salt|stored_?key|server_?key)=(?:\[[^\]]*\]?|[^,\s]*)")
 _CREDENTIAL = re.compile(r"(Credentials not valid: |SCRAM-SHA-(?:256|512) -> ).*")
-"""Kafka shows the whole credential that it cannot parse."""
+"""If Kafka cannot parse a credential, its message shows the whole credential."""
 _HIDDEN = "(hidden)"
 _MOST_OF_MESSAGE, MOST_CHARACTERS = 200, 500
 _EXPECTED = ("NotControllerException", "InterruptedException")

@@ -33,7 +33,7 @@ REAL_BROKERS = Cast(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``phase``: the phase to reach. ``problems``: what broke. ``note``: what was observed. ``is_reached``: False if
+    """``phase``: the phase to reach. ``problems``: the faults. ``note``: the observations. ``is_reached``: False if
     the run ended here.
     """
 
@@ -73,8 +73,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """``source``: the copied tree. ``cast``: what ran in place of the brokers. ``findings``: the rules of ``check``
-    that are traps in the copy."""
+    """``source``: the copied tree. ``cast``: the processes that ran in place of the brokers. ``findings``: the rules of
+    ``check`` that are traps in the copy.
+    """
 
     source: dict[str, Any]
     cast: Cast

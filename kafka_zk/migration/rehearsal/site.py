@@ -34,7 +34,7 @@ _SESSION_TIMEOUT_MS = 40_000
 _MOST_EXAMPLES = 5
 
 Progress = Callable[[str, float], AbstractContextManager[None]]
-"""Shows what the run is waiting for, and for how many seconds at most."""
+"""Shows the condition that the run waits for, and the maximum wait in seconds."""
 
 
 class Copy(NamedTuple):
@@ -165,7 +165,7 @@ class Site:
         return self._refusal(ApiKey.DELETE_TOPICS, message, "responses")
 
     def _refusal(self, api_key: ApiKey, message: Any, name: str) -> str:
-        """``name``: the field of the response with its only result."""
+        """``name``: the field of the response that contains its only result."""
         refusal = ""
         for _ in self.controllers.ports:
             try:

@@ -1,6 +1,6 @@
 """Walks a copied cluster to KRaft, phase by phase, and back from each phase before the last.
 
-There is no way back from the last phase. Copying the metadata takes too little time for a walk back from its middle.
+There is no way back from the last phase. The copy of the metadata is too short for a walk back from its middle.
 
 Source: the steps of Kafka's own migration and of its rollback, as run with a 3.9.1 cluster.
 """

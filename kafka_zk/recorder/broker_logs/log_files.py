@@ -2,7 +2,7 @@
 
 A broker's folder has ``server.log``, ``controller.log`` and ``state-change.log``, each with older parts that were
 renamed (``server.log.2026-11-30-00``, ``server.log.1``, with ``.gz`` if compressed). The parts of one log are read one
-after the other, so one file of each log is open at a time. Lines without a pattern's words are not parsed.
+after the other, so one file of each log is open at a time. Lines that contain no pattern's words are not parsed.
 """
 
 import gzip
@@ -23,9 +23,9 @@ MOST_LINE_BYTES = 16 * 1024
 """The rest of a longer line is skipped."""
 _EXCEPTION = re.compile(rb"(?:[\w$]+\.)*[\w$]*(?:Exception|Error)\b")
 _REPEAT_MS = 60_000
-"""A lasting problem is reported again after this time."""
+"""A problem that lasts is reported again after this time."""
 _HEAD_LINES = 1_000
-"""Number of lines at the log's beginning that are searched for its time and its broker."""
+"""Number of lines at a log's beginning that are searched for the log's time and broker."""
 
 
 class BrokerLogs:
@@ -65,8 +65,7 @@ class BrokerLogs:
                 yield event
 
     def _head(self, file: Path) -> tuple[int, str]:
-        """The time of the file's first line, and the broker of the first line that names a broker, "" if no line
-        does."""
+        """The time of the file's first line, and the broker that the log names first, or "" if it names none."""
         first_ms = 0
         for number, text, _ in self._lines(file):
             line = parse(text, self._zone)
@@ -93,8 +92,9 @@ class BrokerLogs:
             yield event
 
     def _lines(self, file: Path, *, candidates: bool = False) -> Iterator[tuple[int, str, str]]:
-        """The lines with their numbers, and the line below each if that begins an exception, else "". ``candidates``:
-        only those that a pattern may match."""
+        """Each line with its number and the next line, if that begins an exception, else "". ``candidates``: yield only
+        lines that a pattern may match.
+        """
         try:
             with _opened(file) as opened:
                 before: tuple[int, bytes] | None = None

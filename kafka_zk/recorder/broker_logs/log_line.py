@@ -37,7 +37,7 @@ class LogLine(NamedTuple):
 
 
 def parse(line: str, zone: tzinfo | None) -> LogLine | None:
-    """None for other lines, such as a stack trace's. ``zone``: the log's time zone; None: this machine's."""
+    """None for lines in another layout, as in a stack trace. ``zone``: the log's time zone; None: this machine's."""
     found = _LAYOUT.fullmatch(line.rstrip())
     if found is None:
         return None

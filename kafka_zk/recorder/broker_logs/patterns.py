@@ -43,7 +43,7 @@ def _row(kind: str, words: str, pattern: str, said: str | _Say) -> _Row:
 
 
 def _of_server(said: str) -> _Say:
-    """Says ``said`` only for a line of a server's own class, because other classes log the same message."""
+    """Returns ``said`` only for a line of a server's own class, because other classes log the same message."""
     return lambda match, line: said if line.logger in _SERVERS else None
 
 
@@ -203,7 +203,7 @@ _OF_GROUPS = (
 _ROWS = (*_OF_BROKERS, *_OF_CONTROLLERS, *_OF_REPLICAS, *_OF_GROUPS)
 
 CANDIDATE = re.compile("|".join(sorted({re.escape(row.words) for row in _ROWS})).encode())
-"""Matches each line that a row may match, and few others."""
+"""Matches every line that a row may match, and few other lines."""
 
 
 class Source(NamedTuple):

@@ -23,8 +23,8 @@ _END = "</body>"
 
 
 class ExportedPage(NamedTuple):
-    """``moment``: for the page's address: its last episode, or a lesson's first step. ``data_bytes``: the recording's
-    share of ``content``.
+    """``moment``: part of the page's address that selects its last episode, or a lesson's first step. ``data_bytes``:
+    the recording's share of ``content``.
     """
 
     content: bytes

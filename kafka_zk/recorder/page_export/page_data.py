@@ -1,8 +1,8 @@
 """The data of an exported page: the responses of ``RecordingApi`` to every query of the page.
 
-What depends on a moment is computed here and becomes patches: the cluster, the znodes, ZooKeeper's health. What depends
-on an interval that the reader chooses (entries, lanes, samples) is cut from rows in the page, by ``exported.js``. Lanes
-and their folds are those of the whole recording.
+Data about a moment (the cluster, the znodes, ZooKeeper's health) is computed here and becomes patches. Data about an
+interval that the reader chooses (entries, lanes, samples) is cut from the page's rows by ``exported.js``. Lanes and
+their folds are those of the whole recording.
 
     recording, lesson, questions, episodes   the responses, unchanged
     strategies                               the response, unchanged
@@ -83,7 +83,7 @@ class _PageData:
         _check(last - first + 1, MOST_ENTRIES, "entries")
         self._entries = recording.entries.numbered(first, last, MOST_ENTRIES)
         self._wholes = [recording.entries.whole(each.seq) for each in self._entries]
-        self._steps = len(self._entries) + 3 * len(set(self._wholes))  # a step per line, and three per view
+        self._steps = len(self._entries) + 3 * len(set(self._wholes))  # a step of progress per line, and three per view
         times = sorted({each.time_ms for each in self._entries})
         self._interval = {"from_ms": str(times[0]), "to_ms": str(times[-1])}
         self._times = times

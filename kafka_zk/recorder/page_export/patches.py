@@ -17,7 +17,7 @@ _NOTHING: dict[str, Any] = {}
 
 
 def patches(documents: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Patch]]:
-    """The patches for documents, each with the key from which it is valid: the first document whole, then what changes.
+    """The patches for documents, each with the key from which it is valid: first the whole document, then the changes.
 
     A document must not change after it was passed.
     """
@@ -32,7 +32,7 @@ def patches(documents: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Patch]]
 
 
 def patch_of(before: Any, after: Any) -> Patch:
-    """Empty if they are equal."""
+    """The patch from ``before`` to ``after``; empty if they are equal."""
     if before == after:
         return _NOTHING
     if isinstance(before, dict) and isinstance(after, dict):

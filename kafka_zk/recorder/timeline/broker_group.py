@@ -48,7 +48,7 @@ class BrokerGroupRebalances(Rebalances):
         self._assigned: Mapping[str, tuple[TopicPartition, ...]] = {}
         self._coordinator_reports = False  # the coordinator writes traces
         self._seen_in: object = None  # the rebalance in which the last generation's record was seen
-        self._record_due_ms: int | None = None  # the record of a stable group may arrive until then
+        self._record_due_ms: int | None = None  # until this time, wait for the record of a stable group
         self._deliver_themselves: set[str] = set()  # members that report their stops and starts
 
     def add(self, event: Event, request_count: int | None = None) -> None:

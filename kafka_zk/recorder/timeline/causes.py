@@ -67,7 +67,7 @@ class MemberChange:
 
 
 def other_causes(causes: Iterable[str], changes: MemberChanges) -> Iterator[str]:
-    """Causes that the changes of members do not explain."""
+    """The causes that the changes of members do not explain."""
     explained = any(changes)
     for cause in causes:
         if _MEMBERSHIP.sub("", cause).strip(", ") == "":

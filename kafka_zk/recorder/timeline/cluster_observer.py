@@ -81,7 +81,7 @@ class ClusterObserver:
 
     def _state_read(self, tp: TopicPartition, data: bytes | None, stat: ZnodeStat | None) -> None:
         if stat is None:
-            return  # not created yet, or deleted
+            return  # the znode is not created yet, or it is deleted
         try:
             state = znodes.decode_state(*tp, data, stat.version)
         except InvalidZnode:

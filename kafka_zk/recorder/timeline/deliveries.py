@@ -11,9 +11,9 @@ HISTORY = 1_000
 
 
 class Silence(NamedTuple):
-    """A time without delivery of a partition, with the members that delivered it before and after.
+    """A period in which no member delivered a partition, with the members that did before and after.
 
-    ``noticed``: the previous member died; the silence is measured from when the observer noticed that, not from the
+    ``noticed``: the previous member died, and the silence begins when the observer noticed the death, not after the
     last delivery. ``silent_ms`` None: no member took over the partition, or one did before the observer noticed the
     death.
     """
@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """A partition without delivery since ``since_ms``."""
+    """No member has delivered the partition since ``since_ms``."""
 
     since_ms: int
     before: str

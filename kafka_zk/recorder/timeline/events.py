@@ -15,7 +15,7 @@ from kafka_zk.registry.client.events import RegistryEvent
 
 OBSERVER = "observer"
 FIRST_LOOK = "there at the first look"
-"""The cause of everything that existed when the observer began."""
+"""The cause given for everything that existed when the observer began."""
 
 
 @dataclass(frozen=True, slots=True)

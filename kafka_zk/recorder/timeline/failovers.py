@@ -141,7 +141,7 @@ class Failovers:
             elif path == controllers.CONTROLLER_EPOCH:
                 self._epoch = controllers.decode_epoch(data)
         except InvalidZnode:
-            return  # the page shows its content
+            return  # the page shows the znode's invalid content
 
     def _registered(self, broker_id: int) -> Iterator[OutageEvent]:
         loss = self._losses.pop(broker_id, None)
@@ -212,7 +212,7 @@ class Failovers:
         return FailoverDone(*self._head(), broker_id, len(loss.moved), len(loss.waiting), after_ms)
 
     def _restored(self, snapshot: Restored) -> None:
-        """Take the znodes of a snapshot, without events: it does not say when they were written."""
+        """Take the znodes of a snapshot, without events, because a snapshot does not contain the times of writes."""
         for path, znode in snapshot.znodes.items():
             if znode.session:
                 self._own(path, znode.session)

@@ -45,7 +45,7 @@ class GroupNames(Names):
 
 
 def short_name(group_id: str, consumer_id: str) -> str:
-    """The random end of a generated id, or what follows the group's name."""
+    """The random end of a generated id, or the part after the group's name."""
     generated = _GENERATED_ID.fullmatch(consumer_id)
     return generated[1] if generated else consumer_id.removeprefix(f"{group_id}_")
 

@@ -1,6 +1,6 @@
 """Events of an outage, derived from a ZooKeeper server's transaction log and from brokers' logs. Pure.
 
-Each states what was before and how long the change took. ``after_ms`` is the time since the loss that caused the
+Each has the previous state and the duration of the change. ``after_ms`` is the time since the loss that caused the
 change; -1 without a known loss.
 """
 

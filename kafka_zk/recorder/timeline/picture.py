@@ -1,4 +1,4 @@
-"""Partitions × time as text: the member that delivers each partition at each time. Pure.
+"""Draws, as text, which member delivers each partition at each time. Pure.
 
     t-0  aaaaaaaaaaaaaaaaaaaaaaaa
     t-1  aaaaaa·bbbbbbbbbb·dddddd
@@ -74,7 +74,7 @@ def _row(changes: list[Change], edges: Sequence[int], letter_of: Mapping[str, st
 
 
 def _silent_ms(changes: Sequence[Change], start: int, end: int) -> int:
-    """How long no member delivered between two times; ``changes``: those in force. A silence has at least 1 ms."""
+    """The ms without a delivery between two times; ``changes``: those in force. A silence has at least 1 ms."""
     found = 0
     for change, next_ms in zip(changes, [*(each.time_ms for each in changes[1:]), end], strict=True):
         if change.member is None:

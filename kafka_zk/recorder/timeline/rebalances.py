@@ -2,8 +2,8 @@
 
 A group's rebalance begins when a member joins or leaves, a member begins one, or a partition stops. It ends when all
 members that began one are done, every stopped partition is delivered again, and nothing more happens for ``QUIET_MS``,
-because members and the observer notice a change at different times. A change without any reaction ends the rebalance
-after ``UNANSWERED_MS``, and partitions without a member do after ``STUCK_MS``. Owner znodes show the deliveries of
+because members and the observer notice a change at different times. A rebalance also ends ``UNANSWERED_MS`` after a
+change without any reaction, or after ``STUCK_MS`` if partitions have no member. Owner znodes show the deliveries of
 members without a trace. Events arrive in the order of their times.
 """
 
@@ -96,8 +96,8 @@ class _Round:
     requests_before: dict[str, int]
     requests_after: dict[str, int] = field(default_factory=dict)
     members: MemberChange = field(default_factory=MemberChange)
-    causes: dict[str | int, None] = field(default_factory=dict)  # an int is a generation
-    answered: bool = False  # a member has reacted to the last change of members or assignment
+    causes: dict[str | int, None] = field(default_factory=dict)  # causes; an int stands for a generation's
+    answered: bool = False  # True if a member has reacted to the last change of members or assignment
     strategy: str = ""
     silences: dict[TopicPartition, list[Silence]] = field(default_factory=dict)
     notifications: dict[str, int] = field(default_factory=dict)
@@ -118,11 +118,11 @@ class Rebalances:
         self.traced: set[str] = set()
         """Members that write traces."""
         self._busy: set[str] = set()
-        self._reported_stopped: set[TopicPartition] = set()  # already reported as without a member
+        self._reported_stopped: set[TopicPartition] = set()  # partitions already reported as having no member
         self._requests: dict[str, int] = {}
-        self._last_counts: dict[str, int] = {}  # as each member's last event had it
-        self._newcomers: set[str] = set()  # their requests count for the next rebalance
-        self._generations: dict[int, str] = {}  # generation -> why the leader wrote it
+        self._last_counts: dict[str, int] = {}  # the request count in each member's last event
+        self._newcomers: set[str] = set()  # members whose requests count for the next rebalance
+        self._generations: dict[int, str] = {}  # generation -> the leader's reason for writing it
         self._round: _Round | None = None
         self._count = 0
 

@@ -1,4 +1,4 @@
-"""Events about single records, from the simulator and from lessons, which see every record. Pure.
+"""Events about single records, from the simulator and from lessons, which observe every record. Pure.
 
 Recordings of a live cluster lack these events, because the recorder samples offsets from outside.
 """

@@ -1,7 +1,7 @@
-"""The sentence for each event, whose subject is the event's actor: one table. Pure.
+"""A table with a sentence for each event; the event's actor is the subject. Pure.
 
-The terminal, the page and the simulator share these sentences. Each omits other sentences, and names members in its own
-way.
+The terminal, the page and the simulator share these sentences, but each omits different ones and names members in its
+own way.
 """
 
 import enum
@@ -35,10 +35,10 @@ STARTED = "started"
 
 class Mark(enum.Enum):
     DETAIL = "detail"
-    """The sentence is only for readers who want every step."""
+    """Marks a sentence that only readers of every step want."""
     WARNING = "WARNING: "
     SAFEGUARD = "SAFEGUARD: "
-    """A rule of the product prevented harm."""
+    """Marks a sentence about a rule of the product that prevented harm."""
 
 
 class Sentence(NamedTuple):
@@ -111,7 +111,7 @@ _SESSION = {
 
 
 def _health_mark(event: health.ServerStateChanged | health.EnsembleStateChanged) -> Mark | None:
-    """A good first state is only a detail."""
+    """The mark of a health event: a good first state is only a detail."""
     if zookeeper.is_bad(event):
         return Mark.WARNING
     return None if event.previous else Mark.DETAIL

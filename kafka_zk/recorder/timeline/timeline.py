@@ -70,7 +70,7 @@ class Timeline:
             yield summary
 
     def _take_causes(self, event: Event) -> list[Traced]:
-        """Remove and return the waiting events that must have preceded this one, with the time of this one."""
+        """Remove the waiting events that must have preceded this one, and return them with this one's time."""
         is_cause = _causes_of(event)
         if is_cause is None:
             return []

@@ -17,8 +17,8 @@ _WRITTEN_WITHIN_US = 5_000
 class Traced(NamedTuple):
     """``request_count``: ZooKeeper requests that the event's member had sent by then (None: not counted).
 
-    ``microsecond``: of the event's millisecond, 0 to 999 (None: unknown). ``number``: of the event among those that its
-    process wrote, from 1 (0: unknown).
+    ``microsecond``: the microsecond within the event's millisecond, 0 to 999 (None: unknown). ``number``: counts the
+    events that the process wrote, from 1 (0: unknown).
     """
 
     event: Event

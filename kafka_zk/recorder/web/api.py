@@ -31,7 +31,7 @@ MOST_SPANS = 20_000
 MOST_ZNODES = 3_000
 MOST_LINKS = 60
 MOST_LIKELY = 2
-"""Limit of likely links in a chain of causes: each makes all later ones less likely."""
+"""Maximum number of likely, not certain, links in a chain of causes: each makes all later links less likely."""
 MOST_MOVES = 5_000
 MOST_EPISODES = 100
 LONGEST_COUNTED_MS = 600_000
@@ -45,7 +45,7 @@ MOST_SERIES = 2_000
 MOST_ROWS = 300
 """Maximum number of a group's partitions that are shown with offsets."""
 SAMPLING_PAUSE_MS = 5_000
-"""After a longer pause, earlier samples say nothing about the present."""
+"""After a longer pause, the earlier samples are too old to describe the present."""
 MOST_SUMS = 100
 MOST_POINTS = 300
 INTERVAL_S = 1.0
@@ -230,8 +230,7 @@ class RecordingApi:
         return {**lesson._asdict(), "steps": [step_document(each) for each in lesson.steps]}
 
     def records(self, query: Query) -> Document:
-        """What became of single records, after entry ``seq``; the list ``plays`` is empty if no process reports
-        records."""
+        """The state of single records after entry ``seq``; ``plays`` is empty if no process reports records."""
         seq = self._recording.entries.whole(self._seq(query))
         return {"seq": seq, "plays": record_plays(self._recording, self._lesson().steps, self._verdicts(), seq)}
 

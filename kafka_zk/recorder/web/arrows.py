@@ -44,7 +44,7 @@ class Arrow(NamedTuple):
 
 
 def arrow_of(entry: Entry, group_id: str, stale: Mapping[int, str]) -> Arrow | None:
-    """None for an event that only repeats another one, or that only readers of every step want."""
+    """None for an event that only repeats another one, or that matters only to readers of every step."""
     if entry.kind in CHANGES:
         return _of_change(entry)
     if entry.kind in (SESSION_BEGAN, SESSION_ENDED):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kafka_zk.recorder.zookeeper_files.transaction_log import Transaction
 
 SKEW_MS = 3_000
-"""Smaller differences of clocks cannot be separated from the time that a change takes to be recorded."""
+"""Smaller differences of clocks cannot be distinguished from the delay before a change is recorded."""
 LATE_MS = 1_000
 """After a longer pause between two reads, the second one may return old transactions."""
 AGREE_MS = 1_000
@@ -62,8 +62,9 @@ class ClockSkew:
             self._compare(max(times) - now_ms, now_ms)
 
     def _written(self, transactions: Sequence[Transaction]) -> list[int]:
-        """Times of the cluster's clock. A transaction without a zxid was observed, and has this machine's time or a
-        later one. The same may be true of later transactions, because the times of a source never decrease.
+        """The times that are certainly of the cluster's clock. A transaction without a zxid was observed, and has this
+        machine's time or a later one. Later transactions may inherit this time, because the times of a source never
+        decrease.
         """
         self._observed_ms = max([self._observed_ms, *(each.time_ms for each in transactions if not each.zxid)])
         return [each.time_ms for each in transactions if each.zxid and each.time_ms > self._observed_ms]

@@ -31,7 +31,7 @@ class GroupStep(NamedTuple):
 
 class Episode(NamedTuple):
     """``subject``: the cluster or a group. ``silent_ms``: the longest time that a partition had no leader, or no owner
-    in ZooKeeper. ``lasts``: not over.
+    in ZooKeeper. ``lasts``: it is not over yet.
     """
 
     subject: str

@@ -45,7 +45,7 @@ def fenced_writes(refusals: Iterable[Entry]) -> list[FencedWrites]:
 
 
 def stale_writer(refusal: Entry) -> Hashable:
-    """Equal for all refusals of one writer's writes: an old controller sends requests to many brokers."""
+    """A key, equal for all refusals of one writer's writes: an old controller sends requests to many brokers."""
     epoch = refusal.document.get("controller_epoch")
     return refusal.kind, str(epoch) if refusal.kind == ControllerIgnored.__name__ else refusal.actor
 

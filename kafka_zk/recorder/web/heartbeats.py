@@ -21,9 +21,9 @@ MOST_CONNECTIONS = 1_000
 """Maximum number of connections: more cost the server too much, so polling stops."""
 HEARD, SILENT = 1, 0
 SILENT_SHARE = 0.5
-"""A session is silent after this share of its timeout."""
+"""A session is silent if the server received nothing for this share of its timeout."""
 _FORGOTTEN_MS = 60_000
-"""A session without a connection for this time has ended, or returns as a new one."""
+"""A session that had no connection for this time is forgotten; if it returns, it counts as a new one."""
 _CONNECTION = re.compile(r"\brecved=(\d+),.*\bsid=0x([0-9a-f]+),.*\bto=(\d+),")
 
 
@@ -62,7 +62,7 @@ class Heartbeats:
         self._too_many = False
 
     def look(self) -> list[SessionConnection] | None:
-        """None if a server does not respond or does not allow the command."""
+        """The connections of all servers; None if a server does not respond or does not allow the command."""
         if self._too_many:
             return None
         found: list[SessionConnection] = []

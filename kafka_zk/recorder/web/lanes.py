@@ -30,8 +30,8 @@ def is_folded(group: LaneGroup, opened: Collection[str], closed: Collection[str]
 
 
 def with_outages(spans: Iterable[Span], brokers: Iterable[Span]) -> list[Span]:
-    """The spans of partitions, without leaders that have no session: a partition has no leader from the end of its
-    leader's session until the controller's next write.
+    """The spans of partitions, in which leaders without a session are removed: a partition has no leader from the end
+    of its leader's session until the controller's next write.
 
     Args:
         brokers: the spans of registrations.

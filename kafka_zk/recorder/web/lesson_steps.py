@@ -17,7 +17,7 @@ KEY = "lesson"
 """Key of the recording's note."""
 NONE = "none"
 NOTE, TOLD = "note", "told"
-"""Kinds of steps: a remark, and an announcement of what happens next."""
+"""Kinds of steps: a remark, and an announcement of the next action."""
 
 
 _RULES = {

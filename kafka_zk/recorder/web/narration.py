@@ -8,7 +8,7 @@ from kafka_zk.recorder.timeline.sentences import sentence
 
 _MOST_CHARACTERS = 240
 _ENDS = {None: "", True: ": it expired", False: ": its client closed it"}
-"""How a session ended; earlier recordings do not tell."""
+"""How a session ended, which older recordings do not contain."""
 
 
 def line(entry: Entry) -> str:

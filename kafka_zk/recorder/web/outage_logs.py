@@ -25,7 +25,7 @@ class Told:
         self._events: list[Event] = []
 
     def learn(self, transactions: list[Transaction]) -> None:
-        """Take the transactions as the state before, without events."""
+        """Take the transactions as the earlier state, without producing events."""
         self.hear(transactions)
         self._events = []
 
@@ -43,7 +43,7 @@ class Told:
 
 
 class ToldSource:
-    """A transaction log as a ``Source``; ``told`` has the events of its transactions.
+    """A transaction log as a ``Source``; ``told`` derives events from its transactions.
 
     Args:
         before: the znodes of a recording that continues.
@@ -102,8 +102,8 @@ class _Logged:
 
 
 def batches(source: ToldSource | None, logs: BrokerLogs | None, *, is_over: bool) -> Iterator[Batch]:
-    """Everything that is in the logs now, by time, in bounded parts. ``is_over``: the cluster is not live, so
-    failovers that are not done at the end are reported. Raises: OSError.
+    """Everything that is in the logs now, sorted by time, in parts of bounded size. ``is_over``: the cluster is not
+    live, so failovers that are not done at the end are reported. Raises: OSError.
     """
     logged = _Logged(iter(()) if logs is None else logs.events())
     is_behind = source is not None
@@ -120,8 +120,8 @@ def batches(source: ToldSource | None, logs: BrokerLogs | None, *, is_over: bool
 
 
 def record(recording: Recording, source: ToldSource | None, logs: BrokerLogs | None, *, is_over: bool) -> Iterator[int]:
-    """Record everything; yields the number of recorded entries after each part. A recording that continues gets what is
-    later than its last entry. ``is_over``: see ``batches``. Raises: OSError, sqlite3.Error.
+    """Record everything; yields the number of recorded entries after each part. A recording that continues gets only
+    events that are later than its last entry. ``is_over``: see ``batches``. Raises: OSError, sqlite3.Error.
     """
     _, last_ms = recording.entries.times() or (0, -1)
     for batch in batches(source, logs, is_over=is_over):

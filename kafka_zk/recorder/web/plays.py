@@ -19,7 +19,7 @@ Causes = Callable[[Entry], Iterable[Entry]]
 
 
 def episode_play(recording: Recording, subject: str, from_ms: int, to_ms: int, causes: Causes) -> Play:
-    """The episode's events, and what led to the first one of each process. ``causes``: an entry's chain of causes."""
+    """The episode's events, and the causes of the first event of each process. ``causes``: an entry's causes."""
     entries, group_id = recording.entries, group_of(subject)
     groups = _groups(recording, entries.seq_at(to_ms)) | {group_id} if group_id else frozenset()
     during = entries.between(from_ms, to_ms + AROUND_MS, _MOST_ENTRIES)
@@ -35,7 +35,7 @@ def episode_play(recording: Recording, subject: str, from_ms: int, to_ms: int, c
 
 
 def fenced_play(recording: Recording, refusal: Entry, to_ms: int, causes: Causes) -> Play:
-    """The write that was refused until ``to_ms``, what made it stale, and what came of it."""
+    """The writes of one writer that were refused until ``to_ms``, the changes that made them stale, and the effects."""
     try:
         event = decode(refusal.document)
     except UnknownEvent:
@@ -55,9 +55,9 @@ def _groups(recording: Recording, seq: int) -> frozenset[str]:
 
 
 def _handover(recording: Recording, path: str, refusal: Entry) -> list[Entry]:
-    """The last change of a znode before the refusal, and if that created the znode, how it was deleted before.
+    """The last change of a znode before the refusal; if that created the znode, also the deletion before it.
 
-    The refusal may be recorded after later changes. What a member wrote itself did not make its write stale.
+    The refusal may be recorded after later changes. A member's own changes did not make its write stale.
     """
     recorded = recording.entries.changes_of(path, refusal.seq, _MOST_CHANGES)
     found = [each for each in recorded if each.time_ms <= refusal.time_ms] or recorded

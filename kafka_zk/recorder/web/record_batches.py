@@ -1,7 +1,7 @@
-"""Records of a live cluster as squares: a batch is what came between two samples of a high watermark. Pure.
+"""Records of a live cluster as squares: a batch is the records between two samples of a high watermark. Pure.
 
-The recorder knows offsets, not records. Only what offsets prove is red: a high watermark or a committed offset that
-went back.
+The recorder knows offsets, not records. A square is red only if offsets prove a fault: a high watermark or a committed
+offset that decreased.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ class Batch(NamedTuple):
 
 
 def batches_of(name: str, ends: Sequence[Sample], committed: Mapping[str, Sequence[Sample]]) -> PartitionRecords | None:
-    """None if the end is not known.
+    """The partition's squares; None if the high watermark is unknown.
 
     Args:
         ends: samples of the partition's high watermark, in order; an unknown value is left out of the picture.

@@ -1,5 +1,6 @@
-"""Finds what a recording knows about records at a moment, in the shown run of a scenario and in the other run beside
-it."""
+"""Finds the records that a recording knows at a moment, in the shown run of a scenario and in the other run beside
+it.
+"""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -24,9 +25,9 @@ from kafka_zk.registry.znodes.topics import TOPICS, topic_path
 MOST_EVENTS = 20_000
 _MOST_CHANGES = 100
 _MOST_TRIED, _MOST_GROUPS, _MOST_SAMPLES = 60, 20, 100
-"""Of a live cluster: partitions whose samples are looked up, groups, and samples of each series."""
+"""Limits for a live cluster: partitions whose samples are looked up, groups, and samples of each series."""
 _MOST_FOUND = 2
-"""Findings of the judges that are shown; the lesson's steps have the others."""
+"""Number of the judges' findings that are shown; the lesson's steps contain the others."""
 
 
 class Part(NamedTuple):
@@ -94,8 +95,8 @@ def _play(recording: Recording, part: Part, seq: int, verdict: Verdict | None, i
 
 
 def sampled_records(recording: Recording, cluster: Document, seq: int, time_ms: int, filtered: str) -> list[Document]:
-    """Batches until ``time_ms``, of the first partitions in the cluster's document that have samples, and ``filtered``
-    in their name.
+    """Batches until ``time_ms`` of the first partitions in the cluster's document that have samples and whose name
+    contains ``filtered``.
     """
     groups = [each["name"] for each in (*cluster["groups"], *cluster["coordinated"])][:_MOST_GROUPS]
     named = [

@@ -32,7 +32,7 @@ class Recorder:
 
     Args:
         on_news: called after each poll that found entries.
-        compares_clocks: False if the source is what an outage has left.
+        compares_clocks: False if the source is the logs that an outage has left.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Recorder:
         except (OSError, sqlite3.Error, RegistryError) as error:
             self._fails(str(error))
             return
-        except Exception as error:  # an entry that cannot be recorded now never can
+        except Exception as error:  # an entry that cannot be recorded now can never be recorded
             self._lose(error)
             return
         self._events, self._transactions = [], []

@@ -1,7 +1,8 @@
-"""Records as squares: for each partition what is acknowledged, what each replica has, and what each group has read.
+"""Records as squares: for each partition, those acknowledged, those on each replica, and those that each group has
+read.
 
-Pure. The events report this for every single record. A square is red only if the judges found the record's fault, and
-only from the moment on at which it can be seen.
+Pure. The events report this for every single record. A square is red only if the judges found a fault of the record,
+and only from the moment when the fault is visible.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -62,7 +63,7 @@ class PartitionRecords(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """A group's committed offset, and the largest one before. ``is_fault``: the judges object that it went back."""
+    """A group's committed offset, and the largest one before it. ``is_fault``: the judges found that it decreased."""
 
     offset: int
     before: int
@@ -70,8 +71,8 @@ class Commit(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is known at a moment. ``cluster``: the cluster's document, with all partitions. ``commits``: by group and
-    partition. ``faults``: of all records of the run. ``is_over``: no more steps of the run follow.
+    """The known facts at one moment. ``cluster``: the cluster's document, with all partitions. ``commits``: by group
+    and partition. ``faults``: of all records of the run. ``is_over``: no more steps of the run follow.
     """
 
     events: Sequence[RecordEvent]
@@ -153,7 +154,7 @@ class _Partition:
         return (LOST, value) in self._faults and not any(value in each.values for each in self._readable())
 
     def _readable(self) -> Iterable[ReplicaSeen]:
-        """The leader's log; without a leader, the record is not lost as long as a disk has it."""
+        """The leader's log; without a leader, all logs, because a record on any disk is not lost yet."""
         if self._state["leader"] < 0:
             return self._replicas.values()
         return () if self._leader is None else (self._leader,)

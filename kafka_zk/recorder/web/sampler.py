@@ -54,7 +54,7 @@ class Sampler:
     Args:
         wanted: called in each round.
         take: receives a time in ms and values by series; may raise.
-        asked: finds groups of brokers without traces; None: only those of ``wanted``.
+        asked: finds the groups of brokers without traces; None: sample only the groups in ``wanted``.
         now_ms: the time of samples, by the clock of the recording's entries.
     """
 

@@ -137,7 +137,7 @@ class _Checked(_Resource):
 
 
 class _StaticFile(_Resource):
-    """The import of ``twisted.web.static.Data`` raises a DeprecationWarning."""
+    """Replaces ``twisted.web.static.Data``, whose import raises a DeprecationWarning."""
 
     def __init__(self, content: bytes, content_type: str) -> None:
         super().__init__()

@@ -47,8 +47,8 @@ class Cluster:
     ``broker_ids``: the brokers of a cluster started with ``kafka-zk up``, including dead ones. ``break_broker``: None
     if the page cannot break brokers. ``in_lesson``: the page starts at the first entry and follows the user.
     ``watch_table``: finds the watches of processes without traces. ``heartbeats``: finds silent sessions. ``health``:
-    polls ZooKeeper's servers. ``security``: for polling brokers. ``is_over``: the source is what an outage has left; no
-    broker is asked, and the page is not live.
+    polls ZooKeeper's servers. ``security``: for polling brokers. ``is_over``: the source is the logs that an outage has
+    left; no broker is polled, and the page is not live.
     """
 
     source: Source
@@ -115,7 +115,7 @@ class WebService:
                 self._look(reactor, HEALTH_INTERVAL_S, health.look, self._take_health)
 
     def _end_earlier(self) -> None:
-        """End what an earlier recorder left open; what is there now is reported again."""
+        """End the samples and spans that an earlier recorder left open; those that still hold are reported again."""
         for series in (HEARD_OF, NUMBERS):
             self._recording.samples.end(series, self._now_ms())
         if (times := self._recording.entries.times()) is not None:
@@ -195,7 +195,7 @@ class WebService:
 
     def _take_health(self, found: Round | None) -> None:
         if found is not None and self._recorder is not None:
-            asked_ms = found.asked_ms + self._now_ms() - wall_ms()  # by the cluster's clock
+            asked_ms = found.asked_ms + self._now_ms() - wall_ms()  # converted to the cluster's clock
             self._recorder.take(self._health.step(found.readings, asked_ms, found.session))
             self._recording.samples.add(asked_ms, samples(found.readings))
 

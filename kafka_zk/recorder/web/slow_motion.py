@@ -90,7 +90,7 @@ def _is_below(path: str, name: str) -> bool:
 
 def group_of(subject: str) -> str:
     """The group of an episode; "" for episodes without a group."""
-    for kind in (IN_BROKER, IN_ZOOKEEPER):  # the longer one first
+    for kind in (IN_BROKER, IN_ZOOKEEPER):  # the longer prefix first
         if subject.startswith(f"{kind} "):
             return subject.removeprefix(f"{kind} ")
     return ""
@@ -139,7 +139,7 @@ def _microsecond(entry: Entry) -> int | None:
 
 
 def _in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """The earliest entry whose predecessor in its source, and whose certain cause, came already."""
+    """Sort the entries by time, but each after its predecessor in its source and after its certain cause."""
     rows = sorted(entries, key=lambda each: each.seq)
     after: dict[int, list[Entry]] = {}
     waiting_count = {each.seq: 0 for each in rows}
@@ -160,7 +160,7 @@ def _in_order(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _edges(rows: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
-    """Each entry with the numbers of those before it. Numbers ascend along an edge, so there is no cycle."""
+    """Pairs of a number and an entry that must follow it. Numbers ascend along an edge, so there is no cycle."""
     seqs = {each.seq for each in rows}
     last: dict[str, int] = {}
     for entry in rows:
@@ -176,7 +176,7 @@ def _edges(rows: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
 
 
 def _lanes(names: Iterable[str]) -> tuple[str, ...]:
-    """The people and brokers, then ZooKeeper, then its clients: most arrows are between neighbours or to ZooKeeper."""
+    """The user and brokers, then ZooKeeper, then its clients: so most arrows are between neighbours or to ZooKeeper."""
     found = list(dict.fromkeys(names))
     kept = found if len(found) <= MOST_LANES else found[: MOST_LANES - 1]
     return (*sorted(kept, key=_rank), *([OTHERS] if kept is not found else []))

@@ -27,7 +27,7 @@ from kafka_zk.registry.znodes.secrets import masked
 SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
 REREAD_S = 10.0
-"""For this time after an interruption, what is read may have been written during it."""
+"""Changes that are read within this time after an interruption may have been written during it."""
 MOST_AT_ONCE = 10_000
 MOST_AT_ONCE_BYTES = 16 * 1024 * 1024
 MOST_PROBLEMS = 5
@@ -36,9 +36,9 @@ MOST_TRACE_BYTES = 4 * 1024 * 1024
 
 
 class Source(Protocol):
-    """``described``: a description of the source. ``misses``: what the source may lack, "" for nothing. ``behind``:
-    True if the last read did not return everything. ``interrupted``: True if it may have returned late what was written
-    during an interruption.
+    """``described``: a description of the source. ``misses``: a description of what the source may lack; "" if it lacks
+    nothing. ``behind``: True if the last read did not return everything. ``interrupted``: True if it may have returned
+    late what was written during an interruption.
     """
 
     described: str
@@ -97,7 +97,7 @@ class LogSource:
     def read(self) -> list[Transaction]:
         """Reads at most MOST_AT_ONCE transactions, so that a long log does not block the page."""
         read = self._read = self._read or self._follower.read(MOST_AT_ONCE, MOST_AT_ONCE_BYTES)
-        restored = self._restored(read)  # if this fails, the next call continues with the rest
+        restored = self._restored(read)  # if this fails, the next call tries these again
         self._read = []
         self.behind = self._follower.behind
         self.skipped = self._shown([each for each in read if each.zxid <= self._after_zxid])

@@ -1,7 +1,7 @@
 """Assignment strategies side by side: what the page shows of the simulator's runs.
 
 ``strategies.json`` has what ``kafka_zk.sim.strategies`` computed; ``tests/sim/test_strategies.py`` computes it again
-and compares. The page cannot compute it itself, because a simulated world replaces the files of its process.
+and compares. The page's process cannot compute it, because a simulated world replaces the files of its process.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Asks about many partitions in turns, and keeps the last answer about each. Pure.
+"""Divides many partitions into turns of polls, and keeps the last answer about each partition. Pure.
 
 A turn has at most MOST_PARTITIONS partitions, so that a round stays short however large the cluster is. The age of an
 answer is bounded by the number of turns.
@@ -11,7 +11,7 @@ from kafka_zk.base.types import TopicPartition
 MOST_PARTITIONS = 1_000
 """Partitions in a turn."""
 SAMPLED = "sampled"
-"""The series of finished rounds: its last time tells when brokers were last asked."""
+"""The series of the number of finished rounds; the time of its last sample is when brokers were last asked."""
 TURNS = "turns"
 """The series of the number of turns that all partitions need."""
 

@@ -60,7 +60,7 @@ class WatchTable:
         if len(silent) == len(self._servers):
             self.misses = f"who watches what ({'; '.join(silent)})"
             return None
-        self._our_sessions.add(self._ours())  # ZooKeeper may still list earlier sessions
+        self._our_sessions.add(self._ours())  # keeps earlier ones, which ZooKeeper may still list
         others = [(session, path) for session, path in found if session not in self._our_sessions]
         if len(others) > MOST_WATCHES:
             self._give_up(f"there are {len(others)} watches")

@@ -31,7 +31,7 @@ def _told(moves: list[Move], now_ms: int) -> Episode:
     down = [each for each in moves if each.holder == NOBODY]
     lasts = any(each.to_ms is None for each in down)
     ends = [*(now_ms if each.to_ms is None else each.to_ms for each in down), moves[-1].from_ms]
-    begin_ms = (down or moves)[0].from_ms  # a return shortly before this outage is the end of an earlier one
+    begin_ms = (down or moves)[0].from_ms  # a return shortly before this outage ends an earlier outage
     return Episode(SUBJECT, _text(moves, down, lasts=lasts), begin_ms, max(ends), 0, lasts)
 
 

@@ -16,8 +16,8 @@ NUMBERS = "zookeeper "
 def zookeeper_document(spans: Iterable[Span], measured: Mapping[str, int]) -> Document | None:
     """The ensemble and its servers; None if nothing is known of them at that time.
 
-    ``state``: "down", "serves" or "unknown" (no server that answers reveals it). ``why``: the state and its reason, ""
-    if it serves. ``since_ms``: since when.
+    ``state``: "down", "serves" or "unknown" (no server that responds reveals it). ``why``: the state and its reason, ""
+    if it serves. ``since_ms``: when the state began.
     """
     servers: list[Document] = []
     whole: Document | None = None

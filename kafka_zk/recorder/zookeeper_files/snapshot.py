@@ -106,6 +106,6 @@ def _parse(stream: Stream) -> dict[str, Znode]:
 
 
 def _session(owner: int) -> int:
-    """Containers and TTL znodes store other values in this field."""
+    """The owner's session, or 0. Containers and TTL znodes store other values in the field ``ephemeralOwner``."""
     is_other = owner == _CONTAINER or (owner >> 56) & 0xFF == _TTL_BYTE
     return 0 if is_other else owner

@@ -129,7 +129,8 @@ class TransactionLogFollower:
 
     def damage_after(self, zxid: int) -> list[str]:
         """A sentence for each file whose damage or absence hides transactions after ``zxid``, in the part that was read
-        so far. The end of an earlier epoch may be missing without a sentence."""
+        so far. A missing end of an earlier epoch is not noticed.
+        """
         following = dict(zip(self._files, self._files[1:], strict=False))
         found = [
             problem for file, problem in self._problems.items()
@@ -220,7 +221,7 @@ def _is_log(head: bytes) -> bool:
 
 
 def _is_damaged(descriptor: int, position: int) -> bool:
-    """True if more data follows the bytes at ``position``, which are not a record. At a torn end only zeros follow."""
+    """True if more data follows the invalid record at ``position``. After a torn write, only zeros follow."""
     head = os.pread(descriptor, _RECORD.size, position)
     size = _RECORD.unpack(head)[1] if len(head) == _RECORD.size else 0
     if not size:
@@ -267,7 +268,7 @@ def _operations(kind: int, body: bytes, request_number: int) -> Iterator[Operati
         yield SessionClosed(_paths(body), expired=request_number == 0)
     elif kind == _MULTI:
         parts = list(_parts(body))
-        if _ERROR not in (inner for inner, _ in parts):  # otherwise the multi failed
+        if _ERROR not in (inner for inner, _ in parts):  # a multi with an error was not applied
             for inner, change in parts:
                 if inner == _MULTI:
                     raise struct.error("ZooKeeper has no multi in a multi")

@@ -115,7 +115,7 @@ def with_session_ends(seen: list[Transaction], living: Collection[int]) -> list[
         seen: what one read found, in order.
         living: sessions that still own a znode.
     """
-    ended: dict[int, list[int]] = {}  # the deletions of each session that are its end
+    ended: dict[int, list[int]] = {}  # session -> indexes of the deletions that are its end
     for index, each in enumerate(seen):
         [operation] = each.operations
         if each.session in living or not each.session:

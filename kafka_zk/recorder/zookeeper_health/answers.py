@@ -59,7 +59,7 @@ def is_refusal(answer: str) -> bool:
 
 
 def parse(answer: str, response_ms: int) -> Reading:
-    """The reading of a response to one of WORDS. A response that does not come from ZooKeeper counts as no answer."""
+    """The reading of a response to one of WORDS. A response that is not ZooKeeper's counts as no answer."""
     if _NOT_SERVING in answer:
         return Reading(NO_QUORUM, "it runs, but has no quorum or is starting", response_ms)
     if is_refusal(answer) or answer.strip() == "imok":

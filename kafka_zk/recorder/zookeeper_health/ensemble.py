@@ -1,4 +1,4 @@
-"""ZooKeeper's health over time: what each poll of its servers changes. Pure.
+"""ZooKeeper's health over time, as polls of its servers show it. Pure.
 
 Every round of polls (``step``) gives events: a server goes away, comes back, changes its mode or becomes slow; another
 server leads; the ensemble as a whole serves or does not. A change counts from when the poll that found it was sent, so
@@ -30,7 +30,7 @@ SLOW_REQUEST_MS = 1_000
 """ZooKeeper itself warns of an fsync that takes this long."""
 MANY_OUTSTANDING = 100
 QUICK_ROUNDS = 3
-"""A server is no longer slow after this number of rounds without a sign of slowness."""
+"""After this number of rounds without a sign of slowness, a server is no longer slow."""
 OUTSTANDING, CONNECTIONS, RESPONSE, EPOCH = "outstanding", "connections", "response_ms", "epoch"
 _STEPS_MS = (0, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000)
 """Response times are rounded down to one of these, so that a steady server costs no samples."""
@@ -100,8 +100,8 @@ class EnsembleHealth:
         return events
 
     def _slowness(self, known: _Server, reading: Reading, *, is_new: bool) -> str | None:
-        """Why the server is slow now; "" if it is no longer slow; None if nothing has changed. ``is_new``: the server
-        has just returned. Every server is slow at first.
+        """Why the server has become slow; "" if it is no longer slow; None if nothing has changed. ``is_new``: the
+        server has just returned, and every server is slow at first.
         """
         if reading.state in DOWN:
             known.slow, known.latency_max_ms = False, None
@@ -119,7 +119,7 @@ class EnsembleHealth:
 
     def _leadership(self, readings: Mapping[str, Reading], now_ms: int) -> list[Event]:
         leaders = sorted(name for name, each in readings.items() if each.state == "leader")
-        if len(leaders) != 1:  # two: one of them does not know yet that it was replaced
+        if len(leaders) != 1:  # with two leaders, one does not know yet that it was replaced
             return []
         [leader] = leaders
         zxid = readings[leader].zxid

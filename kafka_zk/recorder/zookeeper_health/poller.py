@@ -79,7 +79,7 @@ class HealthPoller:
 
     def _reading(self, name: str, wait_s: float) -> Reading:
         found = self._asked[name].reading(wait_s)
-        if found is None:  # only a name server can take so long; the next rounds wait for it, too
+        if found is None:  # only a name server can take this long; the next rounds keep waiting for this poll
             return _NOT_RESOLVED
         del self._asked[name]
         return found
@@ -100,7 +100,7 @@ class HealthPoller:
         except TimeoutError:
             return Reading(NO_ANSWER, f"no response within {DEADLINE_S:g} s")
         except OSError as error:
-            self._words.pop(name, None)  # it may allow other words after its restart
+            self._words.pop(name, None)  # the server may allow other words after its restart
             return Reading(NO_ANSWER, (error.strerror or str(error)).lower())
         except UnicodeError:
             return Reading(NO_ANSWER, "its name is not valid")
@@ -141,7 +141,9 @@ def _connected(addresses: _Addresses, end_s: float) -> socket.socket:
 
 
 def _left_s(end_s: float) -> float:
-    """At the deadline itself there is one last look, because a response may have arrived while we were not running."""
+    """Seconds until the deadline. Just after it, a short time for one last read, because a response may have arrived
+    while this process was not running. Raises: TimeoutError.
+    """
     left_s = end_s - monotonic_s()
     if left_s < -_LAST_LOOK_S:
         raise TimeoutError

@@ -20,7 +20,7 @@ from kafka_zk.sim.world.clients import GROUP
 from kafka_zk.sim.world.world import SimBroker
 
 LAG_S = 12
-"""How long a follower is cut off from its leader."""
+"""For how long a follower is cut off from its leader."""
 BUSY_DISK_S = (8.0, 12.0)
 """How long a busy disk takes to sync a file (minimum, maximum)."""
 
@@ -243,7 +243,7 @@ def _depose(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _outlived(run: Targets, name: str) -> Callable[[], None]:
-    """All other brokers die, then this broker, the only one in sync. The others return before this broker."""
+    """All other brokers die, then this one, which alone was in sync. The others return before this broker."""
     names = [broker.name for broker in run.world.brokers.values()]
     others = [other for other in names if other != name]
     for other in others:

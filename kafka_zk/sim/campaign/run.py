@@ -1,4 +1,4 @@
-"""One run: a world with working clients, operations and a plan of faults; then *peace*, and the judges.
+"""One run: a world whose clients work during operations and planned faults; then *peace*, and the judges.
 
 ``play(seed)`` runs all of it. The same seed gives the same history. In peace, all faults are undone. Within
 LIVENESS_MS, each partition must then have a leader and an owner and accept writes; then all records are read and all
@@ -66,7 +66,7 @@ BROKER = {
     "log.cleaner.backoff.ms": "2000",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.flush.start.offset.checkpoint.interval.ms": "5000",
-    "log.index.interval.bytes": "256",  # logs are short
+    "log.index.interval.bytes": "256",  # small, because logs are short
     "log.flush.interval.messages": "1",  # overridden for CACHED; makes __consumer_offsets durable
     "offsets.topic.num.partitions": "2",
     "offsets.topic.replication.factor": "1",

@@ -61,8 +61,8 @@ def _owner(tp: TopicPartition, owned: Owned) -> str | None:
 
 
 def _had(member: str, tp: TopicPartition, generation: int, assigned: Mapping[int, Owned]) -> bool:
-    """True if the member owned the partition in the previous generation, because a cooperative member keeps unassigned
-    partitions.
+    """True if the member owned the partition in the previous generation: a cooperative member keeps a partition until
+    it is revoked.
     """
     before = [number for number in assigned if number < generation]
     return bool(before) and _owner(tp, assigned[max(before)]) == member

@@ -14,8 +14,8 @@ from kafka_zk.sim.world.history import Acked, Chosen, Fact, Found, HandedOut, Ha
 
 
 def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
-    """Check that acknowledged records are at their offsets, nothing appears twice, everything was sent, and the records
-    of one producer are in order.
+    """Check that acknowledged records are at their offsets, that no record appears twice, that each was sent by a
+    producer, and that the records of one producer are in order.
 
     ``logs``: all records of existing partitions at the end. ``durable``: topics that lose nothing in a power loss;
     other topics may lose the end of a log.
@@ -39,10 +39,10 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
             if (tp, value) not in sent:
                 broken.append(f"{tp}: {value} was never sent there")
         broken += _out_of_order(tp, values, sent)
-        for fact in facts[deleted.get(tp.topic, 0) :]:  # records of an earlier topic with this name may be gone
+        for fact in facts[deleted.get(tp.topic, 0) :]:  # the records of a deleted topic of this name may be gone
             if isinstance(fact, Acked) and fact.tp == tp and at.get(fact.offset) != fact.value:
                 if tp.topic not in durable and spared:
-                    continue  # lost in a power loss; a later record may have its offset
+                    continue  # if a power loss removed the record, a later one may have its offset
                 broken.append(
                     f"{tp}: {fact.value} was acknowledged at {fact.offset}, where {at.get(fact.offset, 'nothing')} is"
                 )

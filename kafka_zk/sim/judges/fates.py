@@ -1,8 +1,7 @@
 """Finds the fate of each record that producers sent, from the facts of a simulated run and the logs at its end. Pure.
 
-A record is lost, written twice, left out of its committed transaction, aborted with it, not read, read twice, or as it
-should be. Reading twice is not a fault by itself, since
-groups read each record at least once.
+A record is lost, written twice, left out of its committed transaction, aborted with its transaction, not read, read
+twice, or correct. Reading a record twice is not a fault by itself, since groups read each record at least once.
 """
 
 from collections import Counter, defaultdict

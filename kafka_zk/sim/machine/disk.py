@@ -2,9 +2,9 @@
 
 A write is visible immediately, as in a page cache, and durable after a sync. ``lose_power`` changes a folder to the
 state that the next start finds. A file then has its last synced content, plus any part of later writes, possibly with
-blocks of zeros. A name is as at the last sync of its directory, or as now. Real file systems order more than POSIX
-promises. This model is stricter: it preserves only the order of removals and the atomicity of renames.
-``tests/soak/power.py`` does the same to real folders.
+blocks of zeros. A name is in its state at the last sync of its directory, or in its current one. Real file systems
+order more than POSIX promises. This model is stricter: it preserves only the order of removals and the atomicity of
+renames. ``tests/soak/power.py`` does the same to real folders.
 """
 
 import errno

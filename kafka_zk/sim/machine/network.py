@@ -82,7 +82,7 @@ class SimNetwork:
         self._random = random
         self.ports: dict[Address, SimPort] = {}
         self.transports: dict[SimTransport, None] = {}
-        self._lingering: dict[SimTransport, None] = {}  # closed, with pieces that a cut delays
+        self._lingering: dict[SimTransport, None] = {}  # closed connections with pieces that a cut delays
         self._cuts: dict[tuple[str, str], None] = {}
         self._slow: dict[str, float] = {}  # host -> additional delay of all its data
         self._next_port = _EPHEMERAL_PORT
@@ -187,7 +187,7 @@ class SimNetwork:
             return
         now_s = self._clock.rightNow
         least_s, most_s = _DELAY_S
-        delay_s = least_s + (most_s - least_s) * self._random.random()  # ``uniform``, without a call
+        delay_s = least_s + (most_s - least_s) * self._random.random()  # equals ``uniform``, but saves a call
         if self._slow:
             delay_s += self._slow.get(host, 0.0)
         arrives_s = now_s + delay_s
@@ -231,7 +231,7 @@ class _Connecting:
     def _reach(self) -> None:
         network, here, there = self._network, self._process.name, self._there
         if network.is_cut(here, there[0]) or network.is_cut(there[0], here):
-            return  # times out: a repeated handshake would be a new attempt
+            return  # lets the attempt time out
         port = network.ports.get(there)
         if port is None:
             network.later(lambda: self._process.receive(lambda: self._fail(ConnectionRefusedError())))

@@ -2,7 +2,7 @@
 
 A storage plugin's call, which a real broker makes on a thread, consists of two events: it acts on the bucket in one
 step, and later its result arrives. A broker that dies or stops waiting between the two never learns the effect. Each
-fault concerns the calls of one broker, or of all.
+fault concerns the calls of one broker, or of all brokers.
 """
 
 import errno
@@ -32,7 +32,7 @@ HANGS_S = (4.0, 20.0)
 STALE_MS = 5_000
 """Age from which a new object is visible to all readers."""
 _MOST_OPERATIONS = 12
-"""A call with a fault fails after fewer disk operations than this. A copy needs about twice as many."""
+"""A faulty call fails after fewer disk operations than this; a copy needs about twice this number."""
 
 
 class SimObjectStore:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 THREAD_S = (0.00005, 0.002)
 """Minimum and maximum duration of one piece of work in a thread."""
 LATE_S = 0.000_01
-"""How late timers fire. This is late enough for code that counts whole milliseconds."""
+"""How late timers fire: late enough that code which counts whole milliseconds finds them due."""
 
 
 class Timer:
@@ -132,7 +132,7 @@ class Process:
         last = self._numbers
         now_s = self.seconds()
         timers = self._timers
-        self._is_at_timers = True  # the next wake-up is planned when all have run
+        self._is_at_timers = True  # so that the next wake-up is planned when all have run
         while timers and timers[0][0] <= now_s and timers[0][1] <= last and self.is_alive:
             if self.is_paused:
                 break

@@ -63,7 +63,7 @@ class PlannedCall:
 
 
 _Certain = tuple[Callable[..., object], tuple[object, ...]]
-"""A call that is never cancelled or moved: callable and arguments."""
+"""A call that cannot be cancelled or moved: callable and arguments."""
 
 
 class VirtualClock(Clock):

@@ -1,6 +1,6 @@
 """Converts the facts of a scenario to lines: an actor, and a sentence from the recorder's table. Pure.
 
-A sentence about a safeguard that acted begins with SAFEGUARD. Routine events are omitted by default.
+If a safeguard acted, its sentence begins with SAFEGUARD. Routine events are omitted by default.
 """
 
 import re

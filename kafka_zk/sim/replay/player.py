@@ -1,6 +1,6 @@
 """Runs a scenario and yields the trace: commands, events, expectations, and violations that the judges find.
 
-The trace arrives line by line, and is stored in scenario files. The same scenario gives the same trace on every
+The trace is yielded line by line, and stored in scenario files. The same scenario gives the same trace on every
 machine.
 """
 

@@ -69,7 +69,7 @@ def _verdicts(scenario: Scenario, stages: Sequence[Stage], played: Replayed) -> 
             tuple(
                 Fault(each.tp, each.value, each.fate.value, each.said)
                 for each in faults(records[play], records.get(OURS if play == OLD else OLD, records[play]))
-                if played.violations[play]  # else the records were deleted with their topic
+                if played.violations[play]  # without violations, the records were only deleted with their topic
             ),
             tuple(played.violations[play]),
             scenario.told.conclusion,
@@ -106,7 +106,7 @@ class _Recorder:
         self._in_step = False
 
     def begin(self, stage: Played) -> None:
-        """Begin a run. Writes that the end of the previous world causes are ignored."""
+        """Begin a run. Ignores what the end of the previous world writes."""
         self._end_step()
         ends_ms = (self._recording.entries.times() or (0, EPOCH_MS))[1]
         zxid = self._tree.zxid if self._tree is not None else 0

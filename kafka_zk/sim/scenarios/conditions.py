@@ -23,7 +23,7 @@ JUDGES: dict[Phrase, Callable[..., bool]] = {}
 
 
 def condition(text: str) -> Callable[[Holds], Holds]:
-    """The function gets the stage and the values of the slots."""
+    """Registers a function, which gets the stage and the values of the slots."""
 
     def enter(holds: Holds) -> Holds:
         CONDITIONS[Phrase(text)] = holds
@@ -33,7 +33,7 @@ def condition(text: str) -> Callable[[Holds], Holds]:
 
 
 def judgement(text: str) -> Callable[[Holds], Holds]:
-    """The function gets the violations and the values of the slots."""
+    """Registers a function, which gets the violations and the values of the slots."""
 
     def enter(holds: Holds) -> Holds:
         JUDGES[Phrase(text)] = holds

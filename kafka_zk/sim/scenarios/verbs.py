@@ -19,7 +19,7 @@ VERBS: dict[Phrase, Act] = {}
 
 
 def phrase(text: str) -> Callable[[Act], Act]:
-    """The function gets the stage and the values of the slots."""
+    """Registers a function, which gets the stage and the values of the slots."""
 
     def enter(act: Act) -> Act:
         VERBS[Phrase(text)] = act

@@ -1,5 +1,5 @@
-"""Measures what a change costs: which member owns which partitions when, each member's silences, and the records that
-waited. Pure. All times are in ms since the change.
+"""Measures the cost of a change: which member owns which partitions when, each member's silences, and the waits of
+records. Pure. All times are in ms since the change.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,11 +10,11 @@ from kafka_zk.sim.strategies.members import Processed
 from kafka_zk.sim.strategies.play import AFTER_MS, BEFORE_MS, Acknowledged, Observed
 
 SILENCE_MS = 60
-"""A shorter silence is not shown, because a fetch takes time, too."""
+"""A shorter silence is not shown, because a fetch also takes time."""
 FEW = 5
 """The group has caught up when at most this many records wait."""
 WAIT_MS = 1_000
-"""Longer waits of records are counted."""
+"""Records that waited longer are counted."""
 COUNT_EVERY_MS = 100
 
 
@@ -41,8 +41,8 @@ class Lane(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """``waiting``: number of records that no member has received, every COUNT_EVERY_MS; the record that a killed member
-    held counts as not received. ``waited``: how many acknowledged records waited longer than WAIT_MS.
+    """``waiting``: number of records that no member has received yet, sampled every COUNT_EVERY_MS; the record that a
+    killed member held counts as not received. ``waited``: how many acknowledged records waited longer than WAIT_MS.
     ``longest_wait_ms``: the longest wait; a wait that was not over counts until the end. ``caught_up_ms``: the time
     from which on at most FEW records waited; None if the group did not catch up. ``twice``: records that were processed
     more than once.

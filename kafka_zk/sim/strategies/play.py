@@ -1,6 +1,6 @@
 """Runs one change of a group's members under one strategy, on one simulated broker, and observes the members.
 
-A producer sends RECORDS_PER_S records per second to PARTITION_COUNT partitions, equally often to each. Every SAMPLE_MS,
+A producer sends RECORDS_PER_S records per second, distributed equally over PARTITION_COUNT partitions. Every SAMPLE_MS,
 the partitions that each member may read are recorded. The same change and strategy give the same observations on every
 machine.
 """
@@ -16,7 +16,7 @@ from kafka_zk.sim.world.history import Acked
 PARTITION_COUNT = 12
 RECORDS_PER_S = 24
 BEFORE_MS, AFTER_MS = 2_000, 13_000
-"""Time that is shown before and after the change."""
+"""The time before and after the change that is shown."""
 SAMPLE_MS = 20
 BUSY_MS = 4_000
 _WARM_UP_MS = 4_000

@@ -1,4 +1,4 @@
-"""Tells the comparison in sentences, and as a document for the page. Pure."""
+"""Describes the comparison in sentences, and as a document for the page. Pure."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
     @property
     def silence_ms(self) -> int:
-        """The longest silence of a member that stays."""
+        """The longest silence of any member that stays."""
         return max(lane.longest_ms for lane in self.cost.lanes if lane.member in _STAY)
 
 

@@ -54,7 +54,7 @@ def key_of(value: str, keys: int = KEYS) -> str:
 
 
 class SimProducer:
-    """Sends numbered records to random partitions, idempotently and with acks=all, while it lives.
+    """Sends numbered records to random partitions until it is closed or killed, idempotently and with acks=all.
 
     ``every_s``: minimum and maximum time between two records. ``key_of``: the key for a value. ``acknowledged``: called
     for each record when the producer receives its acknowledgement.

@@ -26,7 +26,7 @@ class Acked(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The record may still be in the log."""
+    """The producer reported a failure, but the record may still be in the log."""
 
     time_ms: float
     actor: str
@@ -89,7 +89,7 @@ class Stored(NamedTuple):
 
 
 class Lifted(NamedTuple):
-    """An event that a broker, a controller or a member reported."""
+    """An event of the product, which a broker, a controller or a member reported."""
 
     time_ms: float
     actor: str

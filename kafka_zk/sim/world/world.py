@@ -38,7 +38,7 @@ SESSION_TIMEOUT_MS = 6_000
 
 
 class SimBroker:
-    """One folder, one id, and at most one process at a time."""
+    """A broker with one folder, one id, and at most one process at a time."""
 
     def __init__(self, world: "World", broker_id: int, properties: Mapping[str, str]) -> None:
         self.world = world
@@ -124,7 +124,7 @@ class SimBroker:
             self.world.network.killed(self._process)
 
     def lose_power(self) -> None:
-        """Unsynced data are gone; peers are not notified."""
+        """Lose all unsynced data, without notifying peers."""
         if self.is_alive:
             self._end()
             self.world.network.lost_power(self._process)

@@ -167,7 +167,7 @@ class SimClient:
     # Faults
 
     def disconnect(self) -> None:
-        """A random number of pending requests is still applied. The client reconnects."""
+        """Break the connection. A random number of pending requests is still applied. The client reconnects."""
         if self._link is None:
             return
         link, self._link = self._link, None
@@ -280,7 +280,7 @@ class SimClient:
         waiting = request.waiting
         assert waiting is not None
         if self._link is None:
-            pass  # paused: the loss arrives later and fails the request
+            pass  # while paused: the connection loss arrives later, and then fails the request
         elif self._lose is not None and self._lose[0] == 0:
             self._lose_now(request)
         else:

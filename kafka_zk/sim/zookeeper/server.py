@@ -92,7 +92,7 @@ class Link:
         self.server.call_at(self._delivered_at, self._reach_client)
 
     def break_off(self) -> None:
-        """A random number of pending requests is still applied."""
+        """Break the connection. The server still applies a random number of pending requests."""
         if not self.open:
             return
         if not self.silent:
@@ -150,14 +150,14 @@ class Server:
     # Faults
 
     def stop(self) -> None:
-        """All connections break, and no session expires."""
+        """Stop the server: all connections break, and no session expires."""
         self.running = False
         for session in list(self.sessions.values()):
             if session.link is not None:
                 session.link.client.disconnect()
 
     def start(self) -> None:
-        """Data survive; every session's timeout starts again, as after a real restart."""
+        """Start the server again with its data; every session's timeout starts again, as after a real restart."""
         self.running = True
         for session in self.sessions.values():
             session.last_seen_ms = self.now_ms

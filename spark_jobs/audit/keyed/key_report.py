@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from kafka_zk.spark_jobs.audit.findings import Finding, Kind
 
 NO_FAULT = (Kind.SHIFTED, Kind.BEHIND)
-"""Kinds that do not show that a key's row is wrong."""
+"""Kinds of findings that do not prove that a key's row is wrong."""
 
 
 class KeyPartition(NamedTuple):

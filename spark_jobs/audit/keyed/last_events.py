@@ -1,7 +1,7 @@
 """Spark's part of an audit by keys: joins the last event of each key with the table's row, and judges it.
 
-Spark groups and joins on disk, so neither many keys nor many events of one key need memory. Python
-processes each record once, and once more each key that has events.
+Spark groups and joins on disk, so neither many keys nor many events of one key need memory. Python processes each
+record once, and then each key that has events once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
 """Compares the values of an event with those of a table's row. Pure.
 
-Values of the same kind are equal or not. Values of different kinds, such as a number and a timestamp, cannot be
-compared unless a type says what the number means.
+Only values of the same kind can be compared. A number and a timestamp, for example, are of different kinds, unless a
+type says what the number means.
 """
 
 import math

@@ -77,7 +77,7 @@ class DeltaCommit:
         self._target = target
 
     def refusal_of_table(self, columns: Columns) -> str | None:
-        """Why Delta's own writer must write into the existing table."""
+        """Why Delta's own writer must write into the existing table; None if ``add`` can add files."""
         found = self._log().forTableWithSnapshot(self._spark._jsparkSession, self._target)._2()
         return self._refusal(found, columns)
 
@@ -107,7 +107,7 @@ class DeltaCommit:
                 actions.append(delta_actions.add_file(each.name, each.folder, os.path.getsize(moved), now_ms, found))
             change.commit(self._actions(actions), self._operation(columns.partitioned_by, note))
         except staged_files.REFUSALS:
-            if not transactions.are_committed(self.begun()):  # else it failed after it was written
+            if not transactions.are_committed(self.begun()):  # otherwise the failure came after the commit
                 staged_files.delete(places)
             raise
 

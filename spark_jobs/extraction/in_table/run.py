@@ -103,7 +103,7 @@ class TableRun:
             raise
         finally:
             self._lake.discard(manifest)
-        for each in older:  # they were planned from offsets that this commit has moved
+        for each in older:  # can no longer commit, because their offsets have moved
             self._lake.discard(each)
         self._mirror({**planning.offsets, **{each.tp: each.until_offset for each in ranges}})
         return planning.report(ranges, staged, (self._lake.published(manifest),))

@@ -32,11 +32,11 @@ class Emitter:
             self._is_server = self._url.scheme in ("http", "https")
             is_wrong = self._is_server and (not self._url.hostname or self._url.username is not None)
             self._port = self._url.port if self._is_server else None
-        except ValueError:  # brackets without an address, a port that is not a number
+        except ValueError:  # brackets without an address, or a port that is not a number
             is_wrong = True
         if is_wrong:
             raise WronglyAsked("--openlineage is not http://HOST:PORT, https://HOST:PORT or a file")
-        if not (self._api_key.isascii() and self._api_key.isprintable()):  # the client's error would show it
+        if not (self._api_key.isascii() and self._api_key.isprintable()):  # the HTTP client's error would show the key
             raise WronglyAsked("OPENLINEAGE_API_KEY has characters that an HTTP header cannot have")
 
     def emit(self, event: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs: moves replicas to other log directories of this broker (KIP-113).
 
-    2  flexible    1  as 0    0
+    2  flexible    1  the same as 0    0
 
 Source: KafkaApis.handleAlterReplicaLogDirsRequest, ReplicaManager.alterReplicaLogDirs@3.9.
 """

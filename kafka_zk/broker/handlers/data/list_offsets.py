@@ -32,7 +32,7 @@ LATEST_TIERED = -5
 
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
-_RESULT_BYTES = OBJECT_BYTES + 2 * VALUE_BYTES  # a list in version 0
+_RESULT_BYTES = OBJECT_BYTES + 2 * VALUE_BYTES  # in version 0, a result is a list
 _COST = 256  # cost of a partition for ``turns.Turns``
 _STEP_COST = 4 * 1024  # cost of searching a segment
 _UNKNOWN = TimestampOffset(-1, -1, -1)
@@ -143,7 +143,7 @@ async def _lookup(
     if found is None:
         search = log.max_timestamp_search() if timestamp == MAX_TIMESTAMP else log.timestamp_search(timestamp)
         found = await _searched(services, turns, search)
-        if remote is not None and log.local_log_start_offset != local_start:  # some became remote
+        if remote is not None and log.local_log_start_offset != local_start:  # some local records became remote
             raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
     _check_same(partition, log)
     if found is not None and found.offset < log.readable_end(isolation):

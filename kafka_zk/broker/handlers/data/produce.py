@@ -32,7 +32,7 @@ from kafka_zk.storage.records.record_batch import CODEC_MASK, Buffer
 _ZSTD_SINCE = 7
 _MANY = 100  # a topic's partitions checked in one turn
 _ADMIN_CLIENT_ID = "__admin_client"  # Kafka lets it write to internal topics, to repair them
-_ATTRIBUTES_POSITION = 22  # their lower byte, in a batch
+_ATTRIBUTES_POSITION = 22  # position of the lower byte in a batch
 
 _NO_PARTITIONS: Mapping[int, object] = {}
 _NO_RECORDS = memoryview(b"")
@@ -45,7 +45,7 @@ async def handle(
 ) -> list[Part] | None:
     """Return an offset or an error for each partition; None for acks=0.
 
-    Raises: ProtocolError, to close the connection, if acks=0 fails: it has no response.
+    Raises: ProtocolError, to close the connection, if acks=0 fails, because it has no response.
     """
     version = header.api_version
     request = read_produce_request(version, body)

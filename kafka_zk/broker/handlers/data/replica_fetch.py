@@ -127,8 +127,8 @@ class FollowerWait:
         self.seen_count = seen_count
 
     async def wait(self) -> None:
-        """Wait for changes, including changes since the read: this fetch may have advanced a high watermark, and the
-        producer that waited for it may have sent more records."""
+        """Wait for changes, including changes since the read, because this fetch may have advanced a high watermark,
+        and the producer that waited for it may have sent more records."""
         self._look()
         if not self._is_over:
             replicas = self._services.replicas

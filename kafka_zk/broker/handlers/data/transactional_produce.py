@@ -96,7 +96,7 @@ def refuse_together(topics: Iterable[TopicResult]) -> None:
 
 
 def _transactional_header(records: Buffer | None) -> BatchHeader | None:
-    """Header of the first batch if it is transactional. Records with more than one batch fail anyway."""
+    """Header of the first batch if it is transactional. Records with several batches fail in any case."""
     if records is None or len(records) < HEADER_SIZE:
         return None
     header = read_header(records)

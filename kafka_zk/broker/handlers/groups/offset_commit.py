@@ -102,7 +102,7 @@ async def _failed(header: RequestHeader, topics: plain_commit.Topics, error: Err
 
 
 def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> Iterator[OffsetAndMetadata]:
-    if rows.metadata is None:  # usual
+    if rows.metadata is None:  # the usual case
         columns = zip(rows.offsets, rows.leader_epochs, repeat(""), repeat(now_ms), repeat(expires_ms), strict=False)
         return map(new_tuple, repeat(OffsetAndMetadata), columns)
     times_ms = [now_ms if each == _DEFAULT_TIMESTAMP else each for each in rows.timestamps_ms]
@@ -111,7 +111,7 @@ def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> Iterator[OffsetAndMeta
 
 
 def _expires_ms(request: OffsetCommitRequest, now_ms: int) -> int:
-    """The expiry time of all partitions: versions 2 to 4 have one retention time."""
+    """The expiry time, which is the same for all partitions, because versions 2 to 4 have one retention time."""
     keeps_ms = request.retention_time_ms
     return NO_EXPIRY if keeps_ms == _DEFAULT_RETENTION else min(now_ms + keeps_ms, _LATEST_MS)
 

@@ -77,7 +77,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 async def _groups(
     services: Services, context: RequestContext, header: RequestHeader, turns: ResponseTurns, request: Any
 ) -> list[Part]:
-    """All offsets of a group are returned once, even if requested repeatedly."""
+    """Return the offsets of each group. A repeated request for all offsets of a group is ignored."""
     groups = EncodedArray(turns, header, "groups")
     whole: set[str] = set()
     for wanted in request.groups:

@@ -87,8 +87,8 @@ def _is_possible(topic: str, state: Any) -> bool:
 
 async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Sequence[tuple[TopicPartition, ErrorCode]]:
     """Change the roles of some partitions; then let the fetchers run. If this broker leads new partitions, the
-    followers' waiting fetches end, so that the next fetches include these partitions: by now, the followers have
-    handled about the same ones."""
+    followers' waiting fetches end, so that the next fetches include these partitions, which the followers have usually
+    been assigned by now."""
     async with services.replicas.role_changes:
         codes = await in_slices(services.clock, _carried_out(services, states))
     taken = zip(states, codes, strict=True)

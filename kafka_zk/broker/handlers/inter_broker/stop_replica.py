@@ -36,7 +36,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 async def _note_deleted(services: Services, wanted: Iterable[tuple[TopicPartition, int, bool]]) -> None:
-    """Before tiered logs of deleted topics are deleted, record them, so that their remote segments are deleted, too."""
+    """Record tiered logs of deleted topics before the logs are deleted, so that their remote segments are also
+    deleted."""
     if services.deleted_partitions is None:
         return
     found = [

@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554), stored in ``/config/users``.
 
 Clients send salted passwords, from which the broker derives the stored keys. Only the controller changes them, with
-conditional writes: concurrent changes of a user all take effect.
+conditional writes, so that concurrent changes of a user all take effect.
 Source: KafkaApis.handleDescribeUserScramCredentialsRequest, ZkAdminManager.describeUserScramCredentials and
 alterUserScramCredentials@3.9.
 """

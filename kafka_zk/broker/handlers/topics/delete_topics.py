@@ -33,7 +33,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if any(name is not None and topic_id != uuids.ZERO for name, topic_id in wanted):
         return Response(throttle_time_ms=0, responses=[_refused(name, topic_id) for name, topic_id in wanted])
     names = [name or services.metadata.topic_names.get(topic_id) for name, topic_id in wanted]
-    ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # before their deletion
+    ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # looked up before the deletion
     quota = services.client_quotas.mutation_quota(context, header)
     outcomes = await side_by_side(
         services.clock,

@@ -1,4 +1,4 @@
-"""ElectLeaders, preferred or unclean. The controller responds when its broker's metadata contain the leaders.
+"""ElectLeaders, preferred or unclean. The controller responds when its broker's metadata contains the leaders.
 
     2  flexible    1  unclean elections, an error for the whole request    0  preferred leaders only
 

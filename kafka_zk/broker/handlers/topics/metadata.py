@@ -236,6 +236,6 @@ def _rows(
                 error = ErrorCode.REPLICA_NOT_AVAILABLE
         offline: Sequence[int] = ()
         if info.offline_replicas or not alive.issuperset(info.replicas):
-            lost = info.offline_replicas  # on failed log directories or stopping brokers
+            lost = info.offline_replicas  # replicas on failed log directories or stopping brokers
             offline = [each for each in info.replicas if each not in alive or each in lost]
         yield PartitionRow(error, partition, leader, info.leader_epoch, replicas, isr, offline)

@@ -1,4 +1,5 @@
-"""ListTransactions: the transactional ids that this broker coordinates (KIP-664; version 1: by duration, KIP-994).
+"""ListTransactions: the transactional ids that this broker coordinates (KIP-664; version 1 also filters by duration,
+KIP-994).
 
 Source: KafkaApis.handleListTransactionsRequest@3.9.
 """
