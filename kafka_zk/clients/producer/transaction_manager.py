@@ -15,7 +15,13 @@ from twisted.logger import Logger
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.coordinators import GROUP, TRANSACTION
-from kafka_zk.clients.connection.errors import ClientClosed, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.connection.errors import (
+    ClientClosed,
+    KafkaError,
+    KafkaTimeoutError,
+    ResponseLost,
+    broker_error,
+)
 from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.clients.connection.key_coordinator import KeyCoordinator
 from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
@@ -269,6 +275,8 @@ class TransactionManager:
         error = broker_error(code, request.doing)
         if request.api_key is ApiKey.INIT_PRODUCER_ID and code in ID_REFUSALS:
             self.state.id_refused(error)
+        elif request.api_key is ApiKey.INIT_PRODUCER_ID and outcome is not Outcome.FENCED:
+            self.state.fail(Outcome.FATAL, error)  # no abort would help: the transaction, if any, has ended
         else:
             self.state.fail(outcome, error)
         self._notify()
@@ -283,12 +291,11 @@ class TransactionManager:
             if not self._closed:
                 _log.debug("{doing}: {error}", doing=request.doing, error=error)
                 self._last_trouble = f"{request.doing}: {error}"
-            code = error.code
-            if code is None:
-                code = ErrorCode.NETWORK_EXCEPTION if error.retriable else ErrorCode.UNKNOWN_SERVER_ERROR
-            if code is ErrorCode.NETWORK_EXCEPTION:
+            if isinstance(error, ResponseLost):
                 self.state.answer_lost()
-            return code, None
+            if error.code is None:
+                return ErrorCode.NETWORK_EXCEPTION if error.retriable else ErrorCode.UNKNOWN_SERVER_ERROR, None
+            return error.code, None
         code = _decisive(request.codes_of(answer))
         self._last_trouble = f"{request.doing}: {code.name}"
         return code, answer
@@ -296,10 +303,13 @@ class TransactionManager:
     async def _until_ended(self, method: str, ending: State, deadline_s: float) -> None:
         while self.state.state is ending:
             if self._closed:
+                if self._is_committed:
+                    return
                 raise ClientClosed("the producer was closed")
             if not await self._changed.wait_until(deadline_s) and self.state.state is ending:
                 self._timed_out = ending
-                raise self._timeout(method, "its outcome is not known yet: call it again")
+                known = "it is committed, but has no next epoch yet" if self._is_committed else "its outcome is not known yet"
+                raise self._timeout(method, f"{known}: call it again")
         self._timed_out = None
         if self.state.error is not None and not self._is_committed:
             raise self.state.error  # after a commit, the next ``begin`` raises it

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.clients.connection.errors import broker_error
+from kafka_zk.clients.connection.errors import ResponseLost, broker_error
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 
@@ -22,7 +22,8 @@ _PASSING = (
 @dataclass
 class ModelCoordinator:
     """The coordinator of one transactional id. ``fault_rate``: the probability that a request is refused, or that its
-    response is lost. ``delayed``: lost EndTxn requests, which may arrive later.
+    response is lost. ``delayed``: lost EndTxn requests, which may arrive later. ``unreachable_count``: number of the
+    next requests that cannot be sent.
     """
 
     rng: random.Random
@@ -39,8 +40,12 @@ class ModelCoordinator:
     last_end: bool | None = None
     asked: list[ApiKey] = field(default_factory=list)
     delayed: list[Any] = field(default_factory=list)
+    unreachable_count: int = 0
 
     async def ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int) -> Any:
+        if self.unreachable_count:
+            self.unreachable_count -= 1
+            raise broker_error(ErrorCode.NETWORK_EXCEPTION, "connecting")
         self.asked.append(api_key)
         if self.next_codes:
             code = self.next_codes.pop(0)
@@ -62,7 +67,7 @@ class ModelCoordinator:
     def _lose(self, api_key: ApiKey, message: Any) -> NoReturn:
         if api_key is ApiKey.END_TXN:
             self.delayed.append(message)
-        raise broker_error(ErrorCode.NETWORK_EXCEPTION, "lost")
+        raise ResponseLost("lost", ErrorCode.NETWORK_EXCEPTION)
 
     def deliver_delayed(self) -> None:
         delayed, self.delayed = self.delayed, []
