@@ -308,8 +308,8 @@ class TransactionManager:
                 raise ClientClosed("the producer was closed")
             if not await self._changed.wait_until(deadline_s) and self.state.state is ending:
                 self._timed_out = ending
-                known = "it is committed, but has no next epoch yet" if self._is_committed else "its outcome is not known yet"
-                raise self._timeout(method, f"{known}: call it again")
+                known = "it is committed, but has no next epoch" if self._is_committed else "its outcome is not known"
+                raise self._timeout(method, f"{known} yet: call it again")
         self._timed_out = None
         if self.state.error is not None and not self._is_committed:
             raise self.state.error  # after a commit, the next ``begin`` raises it

@@ -300,9 +300,7 @@ def test_a_coordinator_that_cannot_be_reached_costs_no_epoch(world: World) -> No
 
 @pytest.mark.parametrize("refusal", [ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTION_ABORTABLE])
 @pytest.mark.parametrize("is_committed", [False, True])
-def test_a_producer_whose_new_epoch_is_refused_has_failed(
-    world: World, is_committed: bool, refusal: ErrorCode
-) -> None:
+def test_a_producer_whose_new_epoch_is_refused_has_failed(world: World, is_committed: bool, refusal: ErrorCode) -> None:
     """The transaction has ended, so there is nothing to abort."""
     world.manager.begin()
     world.send(A)
