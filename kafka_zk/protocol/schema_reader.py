@@ -55,7 +55,7 @@ class _ManyNumbers(Exception):
 
 Reader = Callable[[Buffer, int, Allowance], tuple[Any, int]]
 Steps = Generator[int, None, tuple[Any, int]]
-"""Yields the bytes of memory that the next elements need, or 0."""
+"""Yields how many bytes of memory the next elements need, or 0."""
 
 StepReader = Callable[[Buffer, int, Allowance], Steps]
 Step = tuple[tuple[str, ...], "struct.Struct | None", Reader | None]

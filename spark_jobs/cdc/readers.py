@@ -130,9 +130,9 @@ def _check_names_old_key(record: ChangeRecord) -> None:
         json.dumps(key)
     except TypeError as error:
         raise ChangeRefused(
-            f"{record}: the key has changed, and its JSON header writes decimals, bytes or dates differently from "
-            "Avro, so unchanged values of the old row cannot be found: set decimal.handling.mode=string in the "
-            "connector, or the corresponding mode of the column's type"
+            f"{record}: the key has changed; the header with the old key writes decimals, bytes or dates as "
+            "JSON, differently from Avro, so unchanged values of the old row cannot be found: set "
+            "decimal.handling.mode=string in the connector, or the corresponding mode of the column's type"
         ) from error
 
 

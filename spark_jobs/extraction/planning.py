@@ -96,7 +96,7 @@ class Extraction:
             raise WronglyAsked("--from must not be before 1970")
         if self.from_ms is not None and (self.until_ms is None or self.until_ms <= self.from_ms):
             raise WronglyAsked(
-                "--from needs --until with a later time: both times name the backfill that a later run continues"
+                "--from needs --until with a later time: a later run continues the backfill with the same two times"
             )
         self._check_values()
 

@@ -216,7 +216,7 @@ def _decompressed(chunk: Chunk, frame: bytes) -> bytes:
     """Raises: InvalidManifest, CorruptRecord, UnsupportedCompression."""
     content = decompress(Compression.zstd, frame, chunk.original_bytes)
     if len(content) != chunk.original_bytes:
-        raise InvalidManifest(f"a chunk has {len(content)} bytes, in the manifest {chunk.original_bytes}")
+        raise InvalidManifest(f"a chunk has {len(content)} bytes, but the manifest says {chunk.original_bytes}")
     return content
 
 
@@ -234,7 +234,7 @@ def _check(manifest: SegmentManifest, segment: RemoteLogSegmentMetadata) -> None
         raise InvalidManifest(f"it is of segment {manifest.segment_id:.30}")
     sizes = manifest.sizes
     if sizes.original_bytes != segment.size_bytes:
-        raise InvalidManifest(f"its segment has {sizes.original_bytes} bytes, in the metadata {segment.size_bytes}")
+        raise InvalidManifest(f"its segment has {sizes.original_bytes} bytes, the metadata say {segment.size_bytes}")
     if manifest.is_encrypted:
         raise InvalidManifest("this broker does not read encrypted segments")
     chunk_bytes = min(manifest.chunks.original_chunk_bytes, sizes.original_bytes)
@@ -242,7 +242,7 @@ def _check(manifest: SegmentManifest, segment: RemoteLogSegmentMetadata) -> None
         raise InvalidManifest(f"chunks of {chunk_bytes} bytes, but this broker reads at most {_MOST_CHUNK_BYTES}")
     largest = manifest.chunks.largest_stored_bytes
     if manifest.is_compressed and largest > chunk_bytes + chunk_bytes // 256 + _MOST_ZSTD_GROWTH:
-        raise InvalidManifest(f"a chunk of {largest} bytes, which zstd does not make of {chunk_bytes}")
+        raise InvalidManifest(f"a chunk of {largest} bytes, more than zstd makes of {chunk_bytes} bytes")
     if not manifest.is_compressed and sizes.log_bytes != sizes.original_bytes:
         raise InvalidManifest(f"{sizes.original_bytes} bytes are stored as {sizes.log_bytes}")
 

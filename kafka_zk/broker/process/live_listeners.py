@@ -1,7 +1,8 @@
 """A running broker's listeners, which follow its configuration (KIP-226).
 
-A change is tried before it is stored, so that an unusable address or key is the client's error. To apply it, the broker
-closes removed listeners' ports, binds moved and new ones, registers again, and closes removed listeners' connections.
+A change is tried before it is stored, so that the client's request fails if an address or key is unusable. To apply it,
+the broker closes removed listeners' ports, binds moved and new ones, registers again, and closes removed listeners'
+connections.
 Later failures, for example a port that was taken, are logged and retried (``listener_retry``).
 
 Source: DynamicListenerConfig in DynamicBrokerConfig.scala, SocketServer.addListeners@3.9.
@@ -47,7 +48,7 @@ class LiveListeners:
     Args:
         new_listener: creates an unbound listener.
         load_users: called before a broker gets its first listener with SCRAM. Raises: RegistryError.
-        token_keys: OAuth providers' keys, at first those of the configured listeners.
+        token_keys: OAuth providers' keys, already fetched for the configured listeners.
         follow_again: calls ``follow`` after a failure. Raises: RegistryError.
     """
 

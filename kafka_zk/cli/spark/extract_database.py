@@ -110,5 +110,5 @@ def _show(found: "list[TopicResult]", seconds: float, as_json: bool, dry_run: bo
         return
     print_table(_COLUMNS, [each.as_row() for each in found])
     if dry_run:
-        note("records are the offsets that would be extracted; nothing was done")
+        note("the column records shows how many offsets would be extracted; nothing was done")
     note(f"took {seconds:.1f} s; {results.summary(found)}")

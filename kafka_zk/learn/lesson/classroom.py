@@ -236,7 +236,7 @@ class Classroom:
             return len(group.timeline.summaries) > known
 
         if not self.gate.open_until(is_over, time.monotonic() + PATIENCE_S):
-            raise LessonFailed(f"no rebalance of the group {group.name} was over within {PATIENCE_S} s")
+            raise LessonFailed(f"no rebalance of the group {group.name} ended within {PATIENCE_S} s")
         return group.timeline.summaries[-1]
 
     def join(self, group: Group, name: str) -> LessonMember:

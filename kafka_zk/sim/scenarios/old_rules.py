@@ -70,7 +70,7 @@ def no_reread_on_reconnect(patch: Patch) -> None:
 
 
 def release_by_version(patch: Patch) -> None:
-    """In a new session, a member deletes the owner znodes of its former partitions at version 0, which all have."""
+    """In a new session, a member deletes the owner znodes of its former partitions if their version is 0, as always."""
     take, end_session = GroupDriver._take, GroupDriver._end_session
     lost: WeakKeyDictionary[GroupDriver, frozenset[TopicPartition]] = WeakKeyDictionary()
 
@@ -131,7 +131,7 @@ def deletions_end_with_their_controller(patch: Patch) -> None:
 
 
 def one_bad_znode_fails_all(patch: Patch) -> None:
-    """A znode of one topic that cannot be parsed ends an event that also concerns other topics."""
+    """If a znode of one topic cannot be parsed, the whole event fails, even for other topics."""
 
     def strict(self: ControllerStore, path: str, decode: Callable[[], Any]) -> Any:
         return decode()

@@ -119,7 +119,7 @@ def commits(stage: Stage, member: str, tp: TopicPartition, offset: int) -> None:
 
 @phrase("{member} leaves")
 def leaves(stage: Stage, member: str) -> None:
-    """Leave the group orderly."""
+    """Leave the group in an orderly way."""
     ensureDeferred(stage.member(member).close()).addErrback(stage.world.failed)
 
 

@@ -85,9 +85,9 @@ def check_topic(target: str, found: str | None, topic: str) -> None:
     """
     if found not in (None, topic):
         raise ExtractionFailed(
-            f"{target} is the table of topic {found}, whose rows those of topic {topic} with equal keys would replace: "
-            f"give topic {topic} another table with --to. If it is a new name whose positions continue, or no run has "
-            f"merged rows yet, remove the table's property {TOPIC_PROPERTY}"
+            f"{target} is the table of topic {found}; rows of topic {topic} would replace its rows with equal keys: "
+            f"give topic {topic} another table with --to. If topic {found} was renamed to {topic} and its positions "
+            f"continue, or if no run has merged rows yet, remove the table's property {TOPIC_PROPERTY}"
         )
 
 

@@ -147,7 +147,7 @@ def test_partitions_that_no_running_broker_holds_are_told(up_two: Up, tmp_path: 
     assert kafka_zk("topics", "create", "--topic", "t", "--replica-assignment", "0,1,1", *where).returncode == 0
     assert up_two.end()[0] == 0
     up = read_up(*_up_one(tmp_path / "data"))
-    told = "2 partitions have no leader (t-1, t-2): the replicas are on broker 1, not running"
+    told = "2 partitions have no leader (t-1, t-2): the replicas are on broker 1, which is not running"
     assert up.complaint() == f"{told}; start them with --brokers 2\n"
     assert up.end()[0] == 0
 

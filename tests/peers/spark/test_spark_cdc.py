@@ -93,7 +93,7 @@ def test_a_round_whose_offsets_did_not_move_is_followed_and_merged_once(merged: 
 
 
 def test_a_table_of_another_topic_is_refused(merged: dict[str, Any]) -> None:
-    told = "is the table of topic documents, whose rows those of topic cleared with equal keys would replace"
+    told = "is the table of topic documents; rows of topic cleared would replace its rows with equal keys"
     assert told in merged["documents"]["mixed"]
 
 

@@ -46,9 +46,10 @@ def test_a_table_of_the_topic_or_of_none_yet_is_merged_into(known: str | None) -
 
 def test_a_table_of_another_topic_is_refused() -> None:
     told = (
-        "lake.shop.orders is the table of topic shop.public.orders, whose rows those of topic shop.archive.orders with "
-        "equal keys would replace: give topic shop.archive.orders another table with --to. If it is a new name whose "
-        "positions continue, or no run has merged rows yet, remove the table's property kafka-zk.topic"
+        "lake.shop.orders is the table of topic shop.public.orders; rows of topic shop.archive.orders would replace "
+        "its rows with equal keys: give topic shop.archive.orders another table with --to. If topic shop.public.orders "
+        "was renamed to shop.archive.orders and its positions continue, or if no run has merged rows yet, remove the "
+        "table's property kafka-zk.topic"
     )
     with pytest.raises(ExtractionFailed) as refused:
         statements.check_topic("lake.shop.orders", "shop.public.orders", "shop.archive.orders")
