@@ -1,8 +1,8 @@
 """Process records exactly once in a group that coordinates through ZooKeeper: python examples/exactly_once_zookeeper.py
 [ZOOKEEPER] [BOOTSTRAP] [SOURCE] [TARGET] [GROUP] [SECONDS].
 
-A transaction cannot include ZooKeeper. Therefore the authoritative offsets are committed in Kafka, in the transaction
-of their results (fenced_producers.py). The offsets in ZooKeeper are a copy for tools, written afterwards.
+A transaction cannot include ZooKeeper. Therefore the authoritative offsets are committed in Kafka, in the same
+transaction as the results (fenced_producers.py). The offsets in ZooKeeper are a copy for tools, written afterwards.
 """
 
 import sys

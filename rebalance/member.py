@@ -86,7 +86,7 @@ class GroupMember:
     def _registered(self, event: inputs.Registered) -> None:
         if self._phase is Phase.OUTSIDE:
             self._phase = Phase.MEMBER
-            self._view.members = None  # read before this member registered
+            self._view.members = None  # they were read before this member registered
             self._out.note(events.MemberRegistered, event.session_id, zxid=event.czxid)
 
     @_handle.register

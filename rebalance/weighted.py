@@ -15,7 +15,7 @@ from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot, consumer_of
 from kafka_zk.rebalance.shared_topics import SharedTopics, shared_topics
 
 _PARTITION = 1 << 32
-"""Proportions are computed in these parts of a partition."""
+"""Proportions are computed in units of 1/_PARTITION of a partition."""
 _Counts = dict[int, int]
 
 
@@ -56,7 +56,7 @@ def _wanted(shared: SharedTopics, member_of: Sequence[int], capacities: Mapping[
 
 
 def _ideal(count: int, weights: Mapping[int, int]) -> _Counts:
-    """Proportions of ``count`` partitions, in parts of a partition."""
+    """Proportions of ``count`` partitions, in units of 1/_PARTITION."""
     total = sum(weights.values())
     return {each: count * weight * _PARTITION // total for each, weight in weights.items()}
 

@@ -15,7 +15,7 @@ async def cluster_secret(client: RegistryClient, random: Random) -> bytes:
         try:
             data, _ = await client.get(CLUSTER_SECRET)
         except NoNode:
-            with contextlib.suppress(NodeExists):  # created by another broker
+            with contextlib.suppress(NodeExists):  # another broker created it
                 await create_with_parents(client, Create(CLUSTER_SECRET, random.randbytes(SIZE_BYTES)))
             continue
         if len(data or b"") != SIZE_BYTES:

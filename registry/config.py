@@ -184,7 +184,7 @@ class ConfigRegistry:
                 await self._write(entity_type, entity_name, write)
                 return
             except (NodeExists, BadVersion):
-                continue  # concurrent write
+                continue  # another client has written the config
             except NoNode:
                 parents = [] if stat is not None else [path.rpartition("/")[0]]
                 await ensure_paths(self._client, [CONFIG_CHANGES, *parents])

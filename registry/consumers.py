@@ -84,7 +84,7 @@ class ConsumerRegistry:
             while True:
                 try:
                     return await take(self._client, path, creation, own_previous_session_ids, present)
-                except NoNode:  # a new group, or just deleted
+                except NoNode:  # the group is new, or was just deleted
                     await ensure_paths(self._client, [znodes.ids_path(self._group)])
 
         return await wait_until_expired(self._client, self._clock, path, attempt, refusal)

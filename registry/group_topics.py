@@ -109,7 +109,7 @@ class GroupTopicRegistry:
         try:
             return znodes.decode(self._path(topic), data)
         except InvalidZnode as error:
-            _log.warn("offsets are used even if they may belong to an earlier topic: {error}", error=error)
+            _log.warn("offsets are used although they may belong to an earlier topic: {error}", error=error)
             return _NONE_IS_EARLIER
 
 

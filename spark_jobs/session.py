@@ -67,7 +67,7 @@ def is_local(master: str | None) -> bool:
 
 
 def name_local_address(host_name: str, environ: MutableMapping[str, str] = os.environ) -> None:
-    """Set SPARK_LOCAL_IP if the host name has no address of this machine, where Spark's Java would not start."""
+    """Set SPARK_LOCAL_IP if the host name has no address of this machine, because Spark's Java would not start."""
     try:
         with socket.socket() as probe:
             probe.bind((host_name, 0))

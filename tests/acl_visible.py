@@ -1,6 +1,6 @@
 """The cases of Kafka's AuthorizerIntegrationTest@3.9 in which a response leaves out what a user may not see.
 
-The setup is that of ``acl_rows``. Besides, groups h and k have committed offsets of topic t, and transaction y has
+The setup is that of ``acl_rows``. In addition, groups h and k have committed offsets of topic t, and transaction y has
 written to it and is open.
 """
 

@@ -1,11 +1,11 @@
-"""A server that drops packets, like a switched-off machine or a firewall: connections to it are never established."""
+"""A server that drops packets, like a switched-off machine or a firewall: no connection to it is ever established."""
 
 import contextlib
 import socket
 from collections.abc import Iterator
 
 LOCALHOST = "127.0.0.1"
-_FILLING = 4  # more than a queue of length zero accepts
+_FILLING = 4  # more connections than a queue of length zero accepts
 
 
 @contextlib.contextmanager

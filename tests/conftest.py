@@ -31,7 +31,7 @@ settings.load_profile("busy machine")
 DEFAULT_ROUNDS = 3
 FAST_ROUNDS = 1
 SEED_FIXTURES = {"campaign_seed": 1, "process_campaign_seed": 10}
-"""Fixture -> by which number ``--rounds`` is divided."""
+"""Fixture -> the number by which ``--rounds`` is divided."""
 
 # If kafka-zk is installed, its entry point loads the plugin; in a bare checkout, this does.
 pytest_plugins = ["tests.file_order", "tests.slices"]
@@ -120,7 +120,7 @@ def _with_first_parameters(items: list[pytest.Item]) -> set[pytest.Item]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("containers"):  # a test that uses no servers of the plugin would only run twice
+    if config.getoption("containers"):  # a test that uses none of the plugin's servers would only run twice
         _select(config, items, lambda item: "kafka_zk_backend" in getattr(item, "fixturenames", ()))
     if _is_fast(config):
         _select(config, items, _is_one_of_four_seeds)

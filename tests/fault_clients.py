@@ -1,4 +1,4 @@
-"""Three other clients behind one small interface, so that one test can check how each one reacts to a fault."""
+"""Three foreign clients behind one small interface, so that one test can check how each of them reacts to a fault."""
 
 import asyncio
 import uuid

@@ -83,8 +83,9 @@ def _build_sdist(source: Path, folder: Path) -> Path:
 
 
 def fresh_environment(folder: Path, wheel: Path, requirements: Iterable[str]) -> Path:
-    """Make a virtual environment in ``folder`` that satisfies ``requirements`` and has nothing else; kafka-zk is in it
-    if it is one of them. Returns its ``bin``."""
+    """Make a virtual environment in ``folder`` that satisfies ``requirements`` and has nothing else; it includes
+    kafka-zk only if that is one of them. Returns its ``bin``.
+    """
     run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
     python = folder / "bin" / "python"
     [site_packages] = folder.glob("lib/python*/site-packages")

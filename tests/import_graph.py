@@ -19,7 +19,7 @@ def module_of(path: Path) -> str:
 
 
 def modules_below(*folders: str) -> dict[str, Path]:
-    """Modules and packages, by name."""
+    """All modules and packages below the folder, by name."""
     return {module_of(path): path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """At most one process is in the block for the same path. Creates only the file ``PATH.lock``."""
+    """Admits at most one process to the block for the same path. Creates only the file ``PATH.lock``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f"{path.name}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,5 +1,6 @@
-"""The native module for tests. It may be missing only if it cannot be built here, or if KAFKA_ZK_NATIVE=0 disables
-it."""
+"""The native module for tests. It may be missing only if it cannot be built here or if KAFKA_ZK_NATIVE=0 disables
+it.
+"""
 
 import os
 import shutil

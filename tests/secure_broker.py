@@ -1,8 +1,8 @@
 """A minimal broker with TLS and SASL, in a thread, for tests of clients.
 
-It answers ApiVersions, SaslHandshake, SaslAuthenticate (PLAIN and SCRAM by the server sides in ``kafka_zk.security``),
-and Metadata with itself alone; other requests get an empty response without an error. Like Apache Kafka, it accepts
-only ApiVersions and login requests before and during a login.
+It responds to ApiVersions, SaslHandshake, SaslAuthenticate (PLAIN and SCRAM, by the server sides in
+``kafka_zk.security``), and Metadata, in which it is the only broker; other requests get an empty response without an
+error. Like Apache Kafka, it accepts only ApiVersions and login requests before and during a login.
 """
 
 import contextlib
@@ -108,7 +108,7 @@ class _Session:
     def __init__(self, broker: SecureBroker, connection: socket.socket) -> None:
         self._broker = broker
         self._connection = connection
-        self._mechanism = ""  # of the login in progress
+        self._mechanism = ""  # for the login in progress
         self._scram: scram.ScramServer | None = None
         self._refused_token = False
         self._user = ""  # the user whose password was checked

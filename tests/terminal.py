@@ -61,7 +61,7 @@ session's leader ends."""
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]")
 _SIZES = ("COLUMNS", "LINES", "NO_COLOR")
-"""Variables of the environment that describe another terminal."""
+"""Environment variables that describe another terminal."""
 
 
 class _Session:
@@ -145,7 +145,7 @@ class _Session:
         return bool(data)
 
     def _read_to_the_mark(self, begin: int = 0) -> None:
-        """Read the output of a command that has ended, from this position on."""
+        """Read the output of a command that has ended, from the given position."""
         deadline_s = time.monotonic() + TIMEOUT_S
         while END not in self._shown[begin:]:
             assert self._master in self._wait(deadline_s), "a command ended, and the end of its output does not come"

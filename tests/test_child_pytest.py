@@ -1,4 +1,4 @@
-"""A pytest that a test starts, in the tests' own environment or in a user's."""
+"""A pytest that is started by a test, in the tests' own environment or in a user's."""
 
 import getpass
 import os

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-#: Addresses that a browser loads by itself. Links for readers may lead anywhere.
+#: Addresses that a browser loads without a click. Links for readers may lead anywhere.
 _LOADED = re.compile(r'<(?:script|img|iframe|source)[^>]*\ssrc="(?P<src>[^"]+)"|<link[^>]*\shref="(?P<href>[^"]+)"')
 
 
@@ -23,7 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_every_page_is_in_the_site(site: Path) -> None:
-    left_out = {DOCS / "decisions" / "README.md", *DOCS.glob("changes/*.md")}  # the first is in decisions/index
+    left_out = {DOCS / "decisions" / "README.md", *DOCS.glob("changes/*.md")}  # the first page is in decisions/index
     pages = {str(page.relative_to(DOCS).with_suffix("")) for page in {*DOCS.rglob("*.md")} - left_out}
     assert pages == {page for page in pages if (site / f"{page}.html").exists()}
 

@@ -25,7 +25,7 @@ def within(module: str, *packages: str) -> bool:
 
 
 def misplaced(test: str, imported: set[str], modules: set[str]) -> str | None:
-    """Why a module like ``tests.storage.log.test_log_files`` is in the wrong place; None if the place is right."""
+    """Why a module such as ``tests.storage.log.test_log_files`` is in the wrong place; None if the place is right."""
     folder, _, name = test.removeprefix("tests.").rpartition(".test_")
     package = f"kafka_zk.{folder}" if within(folder, *AT_THE_TOP) else folder
     if package not in modules:
@@ -39,8 +39,9 @@ def misplaced(test: str, imported: set[str], modules: set[str]) -> str | None:
 
 
 def misplaced_by_imports(folder: str, package: str, imported: set[str]) -> str | None:
-    """The same for a test that is not named after a module. A helper in its folder or above may import the package for
-    it."""
+    """Like ``misplaced``, for a test that is not named after a module. A helper in its folder or above may import the
+    package for it.
+    """
     subjects = {module for module in imported if within(module, "kafka_zk")
                 and (within(module, package) or not within(module, *VOCABULARY))}  # fmt: skip
     inside = {module for module in subjects if within(module, package)}

@@ -24,7 +24,9 @@ CALLED_BY_LIBRARIES = {
     "getDefaultReadLimit", "initialOffset", "latestOffset", "prepareForTriggerAvailableNow", "reportLatestOffset",
     "streamReader", "streamWriter",  # PySpark
 }  # fmt: skip
-"""Methods that override a library's. Methods with a decorator and Twisted's ``render_GET`` are left out anyway."""
+"""Methods that override those of libraries. Methods with a decorator and Twisted's ``render_GET`` are exempt in any
+case.
+"""
 
 PUBLIC = {"send_all", "send_nowait", "internal_bootstrap"}
 """Methods of classes in docs/reference/api.md, which are public without being named there."""
@@ -40,8 +42,9 @@ WORDS = re.compile(r"[\w.:]+")
 
 
 def definitions(tree: ast.Module) -> Iterator[str]:
-    """Functions and classes, and a module's constants. Objects with another decorator are left out, because it
-    registers them."""
+    """Functions and classes, and a module's constants. Objects with other decorators are exempt, because the decorator
+    registers them.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             decorators = {ast.unparse(each).partition("(")[0].rpartition(".")[2] for each in node.decorator_list}

@@ -47,12 +47,12 @@ Trees = dict[Path, ast.Module]
 
 @pytest.fixture(scope="module")
 def trees() -> Trees:
-    """The parsed modules, from the first test that needs them to the last: they are a million objects."""
+    """The parsed modules, kept from the first test that needs them to the last because they are a million objects."""
     return {path: parse(path.read_text()) for path in modules(*PACKAGES)}
 
 
 def test_no_module_and_no_function_is_too_long(trees: Trees) -> None:
-    """These are limits, not targets: a module has one concept."""
+    """The numbers are limits, not targets: a module has one concept."""
     paths = modules(*PACKAGES, "docker", "tests")
     assert not [name_of(path) for path in paths if len(path.read_text().splitlines()) > MODULE_LINES]
     assert not [
@@ -124,8 +124,9 @@ def test_the_longest_test_files_are_there() -> None:
 
 
 def test_a_package_imports_nothing(trees: Trees) -> None:
-    """Otherwise, an executor that needs one module would also load the reactor. Public names are imported on first
-    use."""
+    """An executor that needs one module would otherwise also load the reactor. Public names are imported on first
+    use.
+    """
     packages = [tree for path, tree in trees.items() if path.name == "__init__.py"]
     assert packages
     imported = [node for tree in packages for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -164,7 +165,7 @@ def file_accesses(tree: ast.AST) -> Iterator[str]:
 
 
 def test_storage_reaches_files_in_one_way(trees: Trees) -> None:
-    """A test or a simulator can then replace the file system: see ``storage/files/files.py``."""
+    """A test or a simulator can thus replace the file system: see ``storage/files/files.py``."""
     assert not [(name_of(path), access) for path in OUTSIDE_FILES for access in file_accesses(trees[path])]
 
 
@@ -179,7 +180,8 @@ def test_another_way_to_files_is_seen(text: str) -> None:
 
 def test_no_folder_holds_too_much() -> None:
     """The limit applies to a folder's own modules, without subfolders. A folder that is too large to survey should be
-    two."""
+    split in two.
+    """
     lines: Counter[Path] = Counter()
     for path in modules(*PACKAGES, "tests"):
         lines[path.parent] += len(path.read_text().splitlines())
@@ -187,7 +189,7 @@ def test_no_folder_holds_too_much() -> None:
 
 
 def test_unit_tests_do_not_sleep() -> None:
-    """Waiting for a condition of another process is for integration tests and their helpers."""
+    """Only integration tests and their helpers may wait for a condition of another process."""
     may_sleep = {"integration", "conformance", "peers", "containers", "bench", "attack", "power"}
     units = [path for path in modules("tests") if path != Path(__file__) and not may_sleep & set(path.parts)]
     texts = {name_of(path): path.read_text() for path in units}

@@ -85,7 +85,7 @@ def test_a_folder_has_plain_words(folder: str) -> None:
 
 
 def test_the_tests_have_plain_words() -> None:
-    """Their texts are searched as a whole, which is faster than to tokenize them."""
+    """The modules are searched as whole texts, which is faster than tokenizing them."""
     modules = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
     assert not [str(path) for path in modules if WORDS_IN_TESTS.search(path.read_text())]
 

@@ -1,8 +1,8 @@
 """aiokafka#1017: an idempotent producer stays out of order for good: python aiokafka_1017.py BOOTSTRAP TOPIC STYLE.
 
-After OUT_OF_ORDER_SEQUENCE_NUMBER, aiokafka's producer sends nothing any more. An application that tries again with
-the same producer (STYLE ``keep``) fails until it is restarted. The fix is a new producer (STYLE ``replace``). The
-application sends one record for each line of the input.
+After OUT_OF_ORDER_SEQUENCE_NUMBER, the leader rejects every later batch of aiokafka's producer. An application that
+tries again with the same producer (STYLE ``keep``) fails until it is restarted. The fix is a new producer (STYLE
+``replace``). The application sends one record for each line of the input.
 """
 
 import asyncio

@@ -50,7 +50,7 @@ COMMANDS = {
     "dump-log": _Entry("dump_log", "Show the contents of segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners.", is_client=True),
     "zookeeper-security-migration": _Entry(
-        "zookeeper_security_migration", "ACLs of ZooKeeper for znodes that exist.", is_client=True
+        "zookeeper_security_migration", "Protect existing znodes with ACLs, or open them.", is_client=True
     ),
     "migration": _Entry(
         "migration.migration", "Before and during a migration to KRaft: find traps, show the phase.", is_client=True

@@ -23,7 +23,7 @@ from kafka_zk.cli.terminal.output import note, print_rows
 def command(topic: str | None, partitions: tuple[int, ...], unclean: bool, bootstrap: str, as_json: bool) -> None:
     """Elect the first replica of each partition as its leader, if it is in sync.
 
-    Shows the partitions whose leader changed, and those whose election failed; then the exit code is 1.
+    Shows the partitions whose leader changed, and those whose election failed. The exit code is 1 if one failed.
 
     \b
     kafka-zk elect-leaders

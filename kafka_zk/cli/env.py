@@ -17,7 +17,7 @@ TOOLS = ("native", "java", "zookeeper", "pyspark", "docker", "podman", "kcat")
 @click.command("env", short_help="What is installed, what is missing, and what to do.")
 @click.option(
     "--require", "required", metavar="NAME", multiple=True,
-    help=f"Exit code 1 if it is missing: {', '.join(TOOLS)}, or an extra such as spark. Repeatable.",
+    help=f"Exit with 1 if this is missing: {', '.join(TOOLS)}, or an extra such as spark. Repeatable.",
 )  # fmt: skip
 @json_option
 def command(required: tuple[str, ...], as_json: bool) -> None:

@@ -33,9 +33,9 @@ def command() -> None:
     """Show and change quotas: of users, client ids, both together, and addresses.
 
     A quota limits the use of one broker: producer_byte_rate and consumer_byte_rate in bytes a second,
-    request_percentage of one thread, controller_mutation_rate in partitions created or deleted a second; for an
-    address connection_creation_rate in connections a second. A client above its quota is throttled: it gets its
-    response immediately, and then the broker does not read from its connection for a while.
+    request_percentage in percent of one thread's time, controller_mutation_rate in partitions created or deleted a
+    second; for an address connection_creation_rate in connections a second. A client above its quota is throttled: it
+    gets its response immediately, and then the broker does not read from its connection for a while.
 
     \b
     kafka-zk quotas set --user alice producer_byte_rate=1048576
@@ -74,7 +74,7 @@ def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--default-user", is_flag=True, help="For users without a quota of their own.")
     @click.option("--client-id", help="For clients with this id; with --user, only this user's.")
     @click.option("--default-client", is_flag=True, help="For client ids without a quota of their own.")
-    @click.option("--ip", help="Of this address.")
+    @click.option("--ip", help="For this address.")
     @click.option("--default-ip", is_flag=True, help="For addresses without a quota of their own.")
     @wraps(function)
     def with_entity(
@@ -116,7 +116,7 @@ def list_quotas(access: Access, as_json: bool) -> None:
 @click.argument("quotas", nargs=-1, required=True, metavar="KEY=NUMBER...")
 @_where
 def set_quotas(entity: Entity, quotas: tuple[str, ...], access: Access, as_json: bool) -> None:
-    """Set quotas. They apply from the next request on, also to the traffic of the last seconds.
+    """Set quotas. They apply from the next request on, and the traffic of the last seconds counts towards them.
 
     \b
     kafka-zk quotas set --user alice --client-id app consumer_byte_rate=65536
@@ -132,7 +132,7 @@ def set_quotas(entity: Entity, quotas: tuple[str, ...], access: Access, as_json:
 @click.argument("keys", nargs=-1, metavar="[KEY...]")
 @_where
 def remove_quotas(entity: Entity, keys: tuple[str, ...], access: Access, as_json: bool) -> None:
-    """Remove the named quotas, or all of the entity."""
+    """Remove the named quotas, or all quotas of the entity."""
     present = next((values for known, values in access.all() if known == entity), {})
     missing = [key for key in keys if key not in present]
     if missing or not present:
@@ -143,7 +143,7 @@ def remove_quotas(entity: Entity, keys: tuple[str, ...], access: Access, as_json
 
 
 @command.command("explain")
-@click.option("--user", default="ANONYMOUS", show_default=True, help="The user that it logged in as.")
+@click.option("--user", default="ANONYMOUS", show_default=True, help="The user that the client logs in as.")
 @click.option("--client-id", default="", help="The client's id.")
 @_where
 def explain(user: str, client_id: str, access: Access, as_json: bool) -> None:

@@ -90,7 +90,7 @@ def list_users(bootstrap: str, zookeeper: str | None, as_json: bool) -> None:
     type=click.IntRange(scram.MIN_ITERATIONS, scram.MAX_ITERATIONS),
     default=DEFAULT_ITERATIONS,
     show_default=True,
-    help="More make a stolen credential harder to guess, and each login slower.",
+    help="More iterations make a stolen credential harder to guess, and each login slower.",
 )
 @click.option("--password-file", type=TEXT_FILE, help="A file with the password as its only line.")
 @where
@@ -106,7 +106,8 @@ def add(
     """Add a user, or change the password of a user that exists.
 
     Without --password-file, a prompt on a terminal asks for the password, without showing it; otherwise it is the
-    only line of stdin. A user has one password for each mechanism, and only one changes. Open connections stay.
+    only line of stdin. A user has a password for each mechanism; only that of --mechanism changes. Open
+    connections stay.
 
     \b
     kafka-zk users add alice

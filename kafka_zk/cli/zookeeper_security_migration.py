@@ -10,7 +10,7 @@ _NO_IDENTITY = (
 )
 
 
-@click.command("zookeeper-security-migration", short_help="ACLs of ZooKeeper for znodes that exist.")
+@click.command("zookeeper-security-migration", short_help="Protect existing znodes with ACLs, or open them.")
 @click.option(
     "--zookeeper.acl",
     "wanted",
@@ -26,7 +26,7 @@ _NO_IDENTITY = (
     show_default=True,
     help="The ZooKeeper of the cluster.",
 )
-@click.option("--enable.path.check", "path_check", is_flag=True, help="Fail if /brokers and others are missing.")
+@click.option("--enable.path.check", "path_check", is_flag=True, help="Fail if one of Kafka's znodes is missing.")
 @click.option("--dry-run", is_flag=True, help="Show each znode and the ACL that it would get; change nothing.")
 @zk_tls_config_option
 @json_option

@@ -125,7 +125,7 @@ class JsonSerde:
             return None
         try:
             return json.loads(data)
-        except ValueError as error:  # also UnicodeDecodeError
+        except ValueError as error:  # includes UnicodeDecodeError
             raise SerializationError(f"{len(data)} bytes are not valid JSON: {error}") from error
 
 

@@ -3,7 +3,7 @@ a start takes two thirds of the time, and the server uses 16 MB less.
 
 A JVM writes the archive when it exits. So the first server that stops on a machine creates the archive, and later
 servers start from it. Archives are in the user's cache folder; each combination of Java and jars has its own. Every new
-environment of Python has other jars, so only the most recently used archives are kept.
+Python environment has its own jars, so only the most recently used archives are kept.
 Source: JEP 350.
 """
 
@@ -19,7 +19,8 @@ from kafka_zk.embedded.java_release import version_in_release_file
 
 OLDEST_JAVA = 13
 ABANDONED_AFTER_S = 3600
-"""An older claim counts as abandoned, even if a process has its pid: the pid may be reused or of another machine."""
+"""An older claim counts as abandoned, even if a process has its pid, which may be reused or belong to another
+machine."""
 MOST_ARCHIVES = 5
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
@@ -39,7 +40,7 @@ class ClassArchive:
     def close(self, *, complete: bool) -> None:
         """Publish the archive that the JVM has written, for later starts. Call this after the JVM has exited.
 
-        ``complete``: the JVM was not killed, perhaps while it was writing.
+        ``complete``: False if the JVM was killed, because it may have been writing.
         """
         claim, self._claim = self._claim, None
         if claim is None:
@@ -62,7 +63,7 @@ def existing_archive(java: Java, jars: Iterable[Path]) -> ClassArchive:
 
 
 def use_if_there(path: Path) -> ClassArchive:
-    return _in_use(path) if os.path.exists(path) else NO_ARCHIVE  # Path.exists raises in a home of another user
+    return _in_use(path) if os.path.exists(path) else NO_ARCHIVE  # Path.exists raises in another user's home
 
 
 def archive_to_use_or_write(java: Java, jars: Iterable[Path]) -> ClassArchive:
@@ -111,7 +112,7 @@ def _in_use(path: Path) -> ClassArchive:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove the claims of processes that were killed, which may have the size of an archive. Raises: OSError."""
+    """Remove the claims of killed processes; such a file may be as large as an archive. Raises: OSError."""
     now_s = time.clock_gettime(time.CLOCK_REALTIME)  # time.time may be frozen in a user's test
     for claim in folder.glob("*.part"):
         if not _is_running(claim.stem.rpartition(".")[2]) or now_s - claim.stat().st_mtime > ABANDONED_AFTER_S:

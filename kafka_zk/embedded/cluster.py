@@ -350,7 +350,7 @@ class EmbeddedCluster:
         if not self._takes_faults:
             raise EmbeddedError("the brokers of this cluster take no faults; start the cluster with takes_faults")
         if self._faults is None:
-            from kafka_zk.embedded.faults import ClusterFaults  # loads an HTTP client
+            from kafka_zk.embedded.faults import ClusterFaults  # imported here, because it loads an HTTP client
 
             self._faults = ClusterFaults(self)
         return self._faults

@@ -47,7 +47,7 @@ USERS = (ADMIN, CLIENT)
 HOSTS = ("localhost", LOCALHOST)
 CLIENT_PROPERTIES, LIBRDKAFKA_PROPERTIES = f"{CLIENT}.properties", "librdkafka.properties"
 RENEWED_BEFORE = datetime.timedelta(days=60)
-"""Twice the time of a broker's warning about an expiring certificate: restarted clusters never warn."""
+"""Certificates are renewed twice as early as a broker warns about their expiry, so restarted clusters never warn."""
 
 _AUTHORITY, _TRUSTSTORE, _PASSWORDS = "authority.pem", "ca.pem", "passwords.json"
 _LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -12,6 +12,6 @@ def is_token(text: str) -> bool:
 
 
 def new_token() -> str:
-    from secrets import token_hex  # only brokers with faults need it
+    from secrets import token_hex  # imported here, because only brokers with faults need it
 
     return token_hex(16)

@@ -115,7 +115,7 @@ class FaultHandle:
         broker = self._cluster.brokers[broker_id]
         was_restarted = broker.alive and broker.pid != begun.pid
         if self._kind == "disk_full" and self._fired[broker_id] and not was_restarted:
-            broker.stop(STOP_TIMEOUT_S)  # it ends by itself
+            broker.stop(STOP_TIMEOUT_S)  # a broker with a full disk ends by itself
             self._cluster.restart_broker(broker_id)
 
     def belongs_to(self, cluster: FaultyCluster) -> bool:
@@ -308,7 +308,7 @@ class ClusterFaults:
         ``Exchange`` and returns None, another message or ``DROP`` (see ``kafka_zk.embedded.interception``) within 10 s.
         An error of a function is raised at the end of the fault. ``api``: None for all APIs.
         """
-        from kafka_zk.embedded.interception import InterceptionServer  # loads the codec
+        from kafka_zk.embedded.interception import InterceptionServer  # imported here, because it loads the codec
 
         if on_request is None and on_response is None:
             raise EmbeddedError("intercept needs a function for requests or for responses")

@@ -122,7 +122,7 @@ class InterceptionServer:
         began_s = monotonic_s()
         try:
             verdict = self._judge(broker_id, decode_call(frame))
-        except BaseException as error:  # also pytest.fail: it is raised again in the test
+        except BaseException as error:  # includes pytest.fail, which is raised again in the test
             self._errors.append(error)
             return PASS
         if monotonic_s() - began_s > CALL_TIMEOUT_S:
@@ -159,7 +159,7 @@ class InterceptionServer:
         """Call this when no broker intercepts any more. A function that still runs has CALL_TIMEOUT_S to return."""
         self._listener.close()
         for connection in self._connections:
-            with contextlib.suppress(OSError):  # it is not connected any more
+            with contextlib.suppress(OSError):  # the broker has disconnected
                 connection.shutdown(socket.SHUT_RDWR)
         deadline_s = monotonic_s() + CALL_TIMEOUT_S
         for thread in self._threads:

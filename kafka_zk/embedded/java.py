@@ -15,7 +15,8 @@ from kafka_zk.embedded.java_release import version_in_release_file
 OLDEST_VERSION = 11  # ZooKeeper 3.9 is built for 8, but tested on 11 and later
 PROBE_TIMEOUT_S = 20
 MODEST_JVM = ("-Xmx256m", "-XX:+UseSerialGC")
-"""ZooKeeper's own script requests no more memory. Java's defaults may fail if address space is limited."""
+"""Kept small, because Java's defaults may fail if address space is limited. ZooKeeper's own script requests no more
+memory."""
 QUOTED_CHARACTERS = 400
 
 

@@ -28,7 +28,7 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 class KafkaJars(NamedTuple):
-    """``folder``: all of its jars are the class path."""
+    """``folder``: its jars form the class path."""
 
     folder: Path
     version: str
@@ -88,7 +88,7 @@ def _resolve(maven: str, folder: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RESOLVE_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        raise JarsNotFound(f"mvn has not downloaded Apache Kafka {VERSION} in {_RESOLVE_TIMEOUT_S} s") from None
+        raise JarsNotFound(f"mvn did not download Apache Kafka {VERSION} within {_RESOLVE_TIMEOUT_S} s") from None
     if done.returncode:
         said = next((line.strip() for line in done.stdout.splitlines() if "ERROR" in line), "nothing")
         raise JarsNotFound(f"mvn could not download Apache Kafka {VERSION}, saying: {said[:300]}")

@@ -23,7 +23,7 @@ SESSION_TIMEOUT_MS = 6_000
 
 
 class LeadershipCheck:
-    """``properties``: a broker's, for the login to ZooKeeper. ``login``: for connections to brokers.
+    """``properties``: a broker's properties, for the login to ZooKeeper. ``login``: for connections to brokers.
 
     Raises: RegistryError if ZooKeeper cannot be reached.
     """

@@ -24,7 +24,7 @@ def free_port(host: str = LOCALHOST) -> int:
 
 
 def free_ports(count: int, host: str = LOCALHOST) -> list[int]:
-    """Like ``free_port``; different ports."""
+    """Several different ports, each as from ``free_port``."""
     family, address = _address(host, 0)
     with contextlib.ExitStack() as probes:
         ports: list[int] = []

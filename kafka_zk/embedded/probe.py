@@ -16,7 +16,7 @@ from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity, SaslSettings
 from kafka_zk.security.errors import AuthenticationFailed
 
-METADATA_VERSION = 1  # the first with the controller's id
+METADATA_VERSION = 1  # the first version with the controller's id
 LIST_OFFSETS_VERSION = 1
 SASL_VERSION = 1
 LATEST = -1

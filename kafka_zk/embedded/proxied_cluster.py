@@ -92,7 +92,7 @@ class ProxiedCluster(EmbeddedCluster):
             proxy.stop()
 
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
-        self._stop_proxies_of(broker_id)  # of a start whose ZooKeeper needed another port
+        self._stop_proxies_of(broker_id)  # left by a start whose ZooKeeper needed another port
         servers, chroot = connect_string.parse(self.zookeeper_connect)
         inner_port = free_port()
         zookeeper = TcpProxy(*servers[0]).start()

@@ -129,7 +129,7 @@ class TcpProxy:
         except OSError:
             writer.transport.abort()
             return
-        if self._server is None:  # cut during the connect
+        if self._server is None:  # the proxy was cut during the connect
             writer.transport.abort()
             target_writer.transport.abort()
             return

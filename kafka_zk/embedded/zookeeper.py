@@ -182,7 +182,7 @@ class EmbeddedZooKeeper:
         (files / "data").mkdir(parents=True, exist_ok=True)
         (files / "zoo.cfg").write_text(properties_text(self._settings()))
         jaas_file = self._security.jaas_file if self._security else None
-        self._archive.close(complete=False)  # of a server that was killed from outside
+        self._archive.close(complete=False)  # left by a server that was killed from outside
         self._archive = archive_to_use_or_write(find_java(), find_zookeeper_jars())
         command = zookeeper_command(
             files / "zoo.cfg", force_sync=self._force_sync, jaas_file=jaas_file, archive=self._archive

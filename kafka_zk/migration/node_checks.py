@@ -192,7 +192,7 @@ def _with_zookeeper(facts: ClusterFacts) -> list[Node]:
 def controllers_without_flag(facts: ClusterFacts) -> Seen:
     controller = known(facts.zookeeper.controller)
     if controller is not None and controller.is_kraft:
-        return  # a migration ends by a restart of the controllers without the flag
+        return  # a migration ends when the controllers are restarted without the flag
     for path, configs in facts.controller_files.items():
         if configs.get(FLAG) != "true":
             yield f"{path} has no {FLAG}=true"

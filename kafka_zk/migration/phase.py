@@ -194,14 +194,15 @@ _NEXT = {
                                 "there is no way back"),
     Phase.FINALIZED: Advice(True, "the migration is done, ZooKeeper is no longer needed"),
 }  # fmt: skip
-"""The advice if nothing prevents the next step. It has no half-done rollback, in which something always does."""
+"""The advice for each phase if nothing prevents the next step. A half-done rollback has no entry, because it always
+prevents the next step."""
 
 
 def _go_on(phase: Phase, facts: ClusterFacts) -> Advice:
     obstacles: list[str] = []
     try:
         for each in _obstacles(phase, facts):
-            obstacles.append(each)  # includes the problems that were found before an unknown fact ended the check
+            obstacles.append(each)  # keeps them even if an unknown fact then ends the check
     except NotKnown as error:
         if not obstacles:
             return Advice(None, f"{error.unknown.reason} (needed: {error.unknown.remedy})")

@@ -50,7 +50,7 @@ class Native(Protocol):
 
     def plain_commit(
         self, version: int, correlation_id: int, body: memoryview, now_ms: int, committed: type, /
-    ) -> Any: ...  # None if it is not plain
+    ) -> Any: ...  # None if the commit is not plain
 
 
 class Implementation(NamedTuple):

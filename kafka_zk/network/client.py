@@ -378,7 +378,7 @@ def connect(
     TokenUnavailable, InvalidSecurity.
     """
     if security.tls is not None:
-        from kafka_zk.network.tls_transport import TlsConnector  # it loads OpenSSL
+        from kafka_zk.network.tls_transport import TlsConnector  # imported here, because it loads OpenSSL
 
         connector = partial(TlsConnector, security.tls)
     connection = KafkaConnection(reactor, client_id, request_timeout_s)

@@ -242,7 +242,7 @@ class BrokerConnection(TwistedProtocol):
         if context is not None:
             self._authenticated(context, lifetime_ms)
         if is_refused:
-            self._settings.clock.callLater(0, self.close)  # after the response was sent
+            self._settings.clock.callLater(0, self.close)  # closes after the response was sent
         return response
 
     def _is_of_handshake(self, header: RequestHeader) -> bool:
@@ -277,7 +277,7 @@ class BrokerConnection(TwistedProtocol):
         self.context = context
         if lifetime_ms is None:
             self._phase = AUTHENTICATED[self._phase]
-        elif lifetime_ms > 0 and self._phase is _HANDSHAKING:  # else the session is over already
+        elif lifetime_ms > 0 and self._phase is _HANDSHAKING:  # with 0 ms, the session has already ended
             self._phase = LIMIT[self._phase]
             self._session_end = self._settings.clock.callLater(lifetime_ms / 1000, self._shake_again)
         self._decoder.max_frame_size_bytes = self._settings.max_request_size_bytes

@@ -92,8 +92,8 @@ class ConnectionOutput:
         return writer.queued_memory_bytes if writer.queued_size_bytes else 0
 
     def made_progress(self, least_bytes: int) -> bool | None:
-        """True if the peer has read ``least_bytes``, or all, of what was queued at the last call; None if the queue was
-        or is empty."""
+        """True if the peer has read ``least_bytes`` of the bytes that were queued at the last call, or all of them;
+        None if the queue was or is empty."""
         queued_bytes, taken_bytes = self.seen_queued_bytes, self._seen_taken_bytes
         self.seen_queued_bytes = self.writer.queued_size_bytes
         if not self.seen_queued_bytes:

@@ -15,9 +15,9 @@ class _State(Enum):
 
 
 class Phase(_State):
-    HANDSHAKING = "the handshake answers the requests"
-    OPEN = "the broker answers the requests"
-    LIMITED = "the broker does so until the session ends or the client begins another handshake"
+    HANDSHAKING = "requests go to the handshake"
+    OPEN = "requests go to the broker"
+    LIMITED = "requests go to the broker until the session ends or the client begins another handshake"
     CLOSING = "no more requests are handled; queued responses may still be sent"
     LOST = "the transport is gone"
 

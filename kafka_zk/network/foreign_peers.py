@@ -10,7 +10,7 @@ PERIOD_S = 3600.0
 
 
 class ForeignPeers:
-    """The peers logged in this period, each an address, maybe with its error."""
+    """The peers logged in this period, each an address, possibly with its error."""
 
     def __init__(self) -> None:
         self._named: set[str] = set()

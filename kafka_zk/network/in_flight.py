@@ -28,7 +28,7 @@ class InFlightRequest:
 
     Attributes:
         kept_bytes: memory that the request needs until it is done.
-        awaited: what its handler awaits; None when done.
+        awaited: the Deferred that its handler awaits; None when done.
         is_done: ``outcome`` is valid.
     """
 

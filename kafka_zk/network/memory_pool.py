@@ -241,7 +241,7 @@ class MemoryAccount:
         return _SMALL if max(self.size_bytes + size_bytes, whole_bytes) <= SMALL_BYTES else _BIG
 
     def when_taken(self, size_bytes: int, granted: Callable[[], None], whole_bytes: int = 0) -> None:
-        """Charge memory when there is room, then call ``granted``, maybe before this returns."""
+        """Charge memory when there is room, then call ``granted``, possibly before this returns."""
         self._pool._ask(self, size_bytes, granted, self._kind(size_bytes, whole_bytes))
 
     def reserve(self, size_bytes: int) -> "Deferred[None]":

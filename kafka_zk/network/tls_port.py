@@ -57,7 +57,7 @@ class HandshakeTurns:
             step = self._waiting.popleft()
             try:
                 step()
-            except Exception:  # because the steps of other connections must run
+            except Exception:  # must not stop the steps of other connections
                 _log.failure("a step of a TLS handshake failed: {step}", step=step)
 
 

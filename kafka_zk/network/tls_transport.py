@@ -219,7 +219,7 @@ class TlsFrameTransport(FrameTransport):
                 self._encrypt(self._head())
         except BlockingIOError:
             return None
-        except (OSError, ValueError):  # also: a slice's file was truncated
+        except (OSError, ValueError):  # also raised if a slice's file was truncated
             return main.CONNECTION_LOST
         return None
 

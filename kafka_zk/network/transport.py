@@ -342,7 +342,7 @@ class FrameTransport(_Base):
         self.protocol.dataReceived(self._buffer[:count])  # type: ignore[call-arg,misc]
         if (
             count == RECEIVE_BUFFER_BYTES and self._decoder is not None and not self._aborting
-        ):  # more data is waiting, maybe of one big frame
+        ):  # more data is waiting, possibly of one big frame
             target = self._rest_of_big_frame(self._decoder)
             if target is not None:
                 return self._receive_into(target)

@@ -42,7 +42,7 @@ def decode_request(api_key: int, version: int, body: Buffer) -> Message:
 
 
 def decode_request_in_steps(api_key: int, version: int, body: Buffer) -> Generator[int, None, Message]:
-    """Decode a large request. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
+    """Decode a large request. Yields how many bytes of memory the next step needs, or 0. Raises ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"a request of API {api_key} with {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     reader = _step_reader(api_key, version)
@@ -100,7 +100,7 @@ def response_rows(api_key: int, version: int, *path: str) -> Packer:
 
 
 def is_large_response(api_key: int, version: int, message: Message) -> bool:
-    """True if encoding the response at once would block other requests."""
+    """True if encoding the response in one step would block other requests."""
     return is_large(_response_arrays(api_key, version), message)
 
 

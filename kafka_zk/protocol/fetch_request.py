@@ -115,7 +115,7 @@ def read_fetch_request(version: int, body: memoryview) -> FetchRequest:
 
 
 def read_fetch_request_in_steps(version: int, body: memoryview) -> Generator[int, None, FetchRequest]:
-    """Decode a large request. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
+    """Decode a large request. Yields how many bytes of memory the next step needs, or 0. Raises ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"a Fetch request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     flexible = version >= FLEXIBLE_SINCE

@@ -1,9 +1,9 @@
 """JoinGroup 0 to 9, SyncGroup 0 to 5 and Heartbeat 0 to 4. With message objects, the joins of a large group would take
 a fifth more CPU (``make bench-groups``).
 
-A response may have thousands of members, so generators read and write them. They yield the bytes of memory that the
-next elements need (or that were written), or 0. ``whole`` runs them to the end, ``coded_in_turns`` yields to other
-requests. Fields that a version lacks have their defaults. Readers raise ProtocolError.
+A response may have thousands of members, so generators read and write them. They yield how many bytes of memory
+the next elements need or the written ones took, or 0. ``whole`` runs them to the end; ``coded_in_turns`` yields to
+other requests. Fields that a version lacks have their defaults. Readers raise ProtocolError.
 
 Source: JoinGroupRequest.json and the like@3.9.
 """

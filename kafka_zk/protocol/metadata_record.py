@@ -15,7 +15,7 @@ from kafka_zk.protocol.primitives import MALFORMED, Buffer
 from kafka_zk.protocol.record_frame import read_record_frame
 from kafka_zk.protocol.schema_reader import Allowance, Reader, struct_reader
 
-_MOST_ELEMENTS = 100_000  # of a record's arrays; a partition has a few replicas
+_MOST_ELEMENTS = 100_000  # limit for a record's arrays; a partition has a few replicas
 
 
 class RecordType(enum.IntEnum):

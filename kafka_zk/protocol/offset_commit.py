@@ -80,7 +80,7 @@ def read_offset_commit_request(version: int, body: memoryview) -> OffsetCommitRe
 
 
 def read_offset_commit_request_in_steps(version: int, body: memoryview) -> Generator[int, None, OffsetCommitRequest]:
-    """Decode a large request. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
+    """Decode a large request. Yields how many bytes of memory the next step needs, or 0. Raises ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"an OffsetCommit request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     try:

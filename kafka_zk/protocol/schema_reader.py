@@ -55,14 +55,14 @@ class _ManyNumbers(Exception):
 
 Reader = Callable[[Buffer, int, Allowance], tuple[Any, int]]
 Steps = Generator[int, None, tuple[Any, int]]
-"""Yields the bytes of memory that the next elements need, or 0."""
+"""Yields how many bytes of memory the next elements need, or 0."""
 
 StepReader = Callable[[Buffer, int, Allowance], Steps]
 Step = tuple[tuple[str, ...], "struct.Struct | None", Reader | None]
 
 _ELEMENTS_AT_ONCE = 64
 _NUMBERS_AT_ONCE = 128
-"""Limit for an array within an element. A partition has few replicas, which are read faster at once than by a
+"""Limit for an array within an element. A partition has few replicas, which are read faster in one step than by a
 generator."""
 
 _NUMBERS_OF_MOST = 8

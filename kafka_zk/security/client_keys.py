@@ -171,7 +171,7 @@ def _tls(keys: _Keys) -> TlsSettings:
     if algorithm not in ("https", "none", ""):
         raise InvalidSecurity(f"ssl.endpoint.identification.algorithm={algorithm}: must be https, or empty (no check)")
     protocols = keys.items("ssl.enabled.protocols")
-    from kafka_zk.security.tls import VERSIONS, client_context  # it loads OpenSSL
+    from kafka_zk.security.tls import VERSIONS, client_context  # imported here, because it loads OpenSSL
 
     usable = tuple(name for name in protocols if name in VERSIONS)
     if protocols and not usable:

@@ -47,7 +47,7 @@ class _Rule:
         else:
             name = self._mapped(realm, parts) if len(parts) == self.parts else None
         if name is not None and (not name or "/" in name or "@" in name):
-            raise NoUserName(f"a rule makes {name!r} of the principal, which is not a valid user name")
+            raise NoUserName(f"a rule maps the principal to {name!r}, which is not a valid user name")
         if name is None or not self.case:
             return name
         return name.lower() if self.case == "L" else name.upper()

@@ -75,7 +75,7 @@ class SaslReply:
     Attributes:
         failure: why the login failed, for the client; None if it did not.
         is_told: the client gets a response.
-        reason: for the log, maybe in more detail.
+        reason: for the log, possibly in more detail.
     """
 
     challenge: bytes = b""
@@ -246,7 +246,7 @@ class SaslServer:
         return final
 
     def _found(self, first: scram.ClientFirst) -> tuple[Login, ScramCredential]:
-        """The login that the client claims, and the credential that it must prove to have."""
+        """The login that the client claims, and the credential whose possession it must prove."""
         if not first.is_token:
             credential = self._listener.credentials.find(self._mechanism, first.username)
             return Login(first.username, self._mechanism), credential

@@ -105,7 +105,7 @@ def _pem(label: str, data: bytes) -> str:
 
 def _pkcs12_identity(data: bytes, store_password: Password, key_password: Password) -> Identity:
     store = _pkcs12(data, store_password)
-    from cryptography.hazmat.primitives import serialization  # it is installed; otherwise ``_pkcs12`` has failed
+    from cryptography.hazmat.primitives import serialization  # installed, because otherwise ``_pkcs12`` has failed
 
     if store.key is None or store.cert is None:
         raise InvalidSecurity("it contains no private key with its certificate")

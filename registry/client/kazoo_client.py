@@ -196,7 +196,7 @@ class KazooClientBase(ABC):
         return self._submit(path, lambda kazoo: start_set_acl(kazoo, full, acl), to_stat, by_leader=True)
 
     def is_open(self, path: str) -> Awaitable[bool]:
-        """True if the znode's ACL lets everybody read and change it. Raises NoNode, NoAuth."""
+        """True if the znode's ACL allows every client to read and change it. Raises NoNode, NoAuth."""
         full = self._chroot.full(path)
         return self._submit(path, lambda kazoo: kazoo.get_acls_async(full), lambda got: allows_everybody(got[0]))
 

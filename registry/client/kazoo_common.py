@@ -128,7 +128,7 @@ def start_set_acl(kazoo: KazooClient, path: str, acl: Acl) -> Any:
 
 
 def allows_everybody(acls: Iterable[Any]) -> bool:
-    """True if one of kazoo's ACLs gives everybody all permissions."""
+    """True if one of kazoo's ACLs gives every client all permissions."""
     return any(acl in OPEN_ACL_UNSAFE for acl in acls)
 
 
@@ -356,7 +356,7 @@ class KazooSession:
                 # After SSLSocket.shutdown, kazoo's thread would read plain text.
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
         except OSError:
-            return  # already broken
+            return  # the connection is already broken
 
     def end(self, ended: Callable[[], None]) -> None:
         """Close the session after earlier requests, then call ``ended`` on another thread."""

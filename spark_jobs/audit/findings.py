@@ -19,7 +19,7 @@ class Kind(Enum):
     ABSENT = "partition without rows"
     AHEAD = "offsets that the topic does not have"
     NO_PLACE = "rows without topic, partition or offset"
-    # of merged tables, whose rows have keys
+    # kinds for merged tables, whose rows have keys
     MISSING = "missing row"
     REMAINS = "deleted row that remains"
     OUTDATED = "row of an older event"

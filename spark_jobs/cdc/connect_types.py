@@ -206,7 +206,11 @@ def _time(micros: int) -> str:
 
 def _unsigned(value: Any) -> Decimal:
     """Debezium's int64 is negative from 2^63."""
-    return Decimal(value % 2**64)
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise TypeError("not a whole number")
+    if not -(2**63) <= value < 2**64 or value != int(value):
+        raise ValueError("not in the range")
+    return Decimal(int(value) % 2**64)
 
 
 def _boolean(value: Any) -> bool:

@@ -10,7 +10,7 @@ _ALONE = (TEXT, _BASE64, _BYTES)
 
 def is_placeholder(value: Any) -> bool:
     """True for the placeholder as a string, Base64 or bytes, and for an array or a map that contains only the
-    placeholder. A column that really holds this string looks the same, so its value is taken for unchanged.
+    placeholder. A column that really holds this string looks the same, so its value counts as unchanged.
     """
     if isinstance(value, list):
         return len(value) == 1 and value[0] in _ALONE

@@ -3,7 +3,7 @@
     debezium   {"before": …, "after": …, "source": …, "op": "c"}   ops c, r, u, d, t; m changes no row
                {columns…, "__deleted": "false", "__op": "c", "__lsn": 1}   unwrapped, deletes rewritten
                tombstones change nothing: a delete precedes each
-    keyed      {columns…}, and a tombstone deletes; the offset is the order
+    keyed      {columns…}, and a tombstone deletes; offsets give the order
 
 Keys and values are JSON or Avro (``avro_record``). Values are converted by ``types``, or else by schemas in JSON.
 Headers are JSON.
@@ -108,7 +108,7 @@ def _of_envelope(record: ChangeRecord, schema: Any, value: dict[str, Any], types
 
 def _of_unwrapped(record: ChangeRecord, schema: Any, value: dict[str, Any], types: Types | None) -> Change:
     rank = Rank(positions.of_unwrapped(value), record.offset)
-    if str(value[DELETED]).lower() == "true":  # the other columns may contain invented values
+    if str(value[DELETED]).lower() == "true":  # the other columns may contain defaults instead of the row's values
         return Change(Op.DELETE, rank, record.partition, **_keys(record))
     columns = {name: each for name, each in value.items() if not name.startswith(METADATA)}
     return _upsert(record, rank, _converted(columns, schema, types))
@@ -123,16 +123,16 @@ def _upsert(record: ChangeRecord, rank: Rank, found: tuple[dict[str, Any], froze
 
 
 def _check_names_old_key(record: ChangeRecord) -> None:
-    """Raises ChangeRefused if the old key in the header, which is JSON, may differ as a string from the Avro keys of
-    the old row's records."""
+    """Raises ChangeRefused if the old key, which the header contains as JSON, may be encoded differently from the Avro
+    keys of the old row's records."""
     _, key = unpacked(record.key)
     try:
         json.dumps(key)
     except TypeError as error:
         raise ChangeRefused(
-            f"{record}: the key has changed, and its JSON header writes decimals, bytes or dates differently from "
-            "Avro, so unchanged values of the old row cannot be found: set decimal.handling.mode=string in the "
-            "connector, or the corresponding mode of the column's type"
+            f"{record}: the key has changed; the header with the old key writes decimals, bytes or dates as "
+            "JSON, differently from Avro, so unchanged values of the old row cannot be found: set "
+            "decimal.handling.mode=string in the connector, or the corresponding mode of the column's type"
         ) from error
 
 

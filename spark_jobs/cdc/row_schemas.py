@@ -65,8 +65,8 @@ def of_avro_versions(versions: Sequence[Schema], subject: str, written: Schema |
             now = newest.get(field["field"])
             if now is not None and _reads_otherwise(field, now):
                 raise ChangeRefused(
-                    f"the column {field['field']} is {_told(field)} in version number {number} of {len(versions)} of "
-                    f"{subject}, and {_told(now)} in the newest record's: records of both cannot be told apart"
+                    f"the column {field['field']} is {_told(field)} in version {number} of the {len(versions)} "
+                    f"versions of {subject}, and {_told(now)} in the newest record's: the records cannot be told apart"
                 )
     return _text(row)
 

@@ -27,7 +27,7 @@ def check_target(last: Manifest, target: str, format: str, in_table: bool) -> No
 def may_have_another_target(last: Manifest, extraction: Extraction, working_folder: str) -> bool:
     """True if only Spark can tell whether the extraction has the target of the last run.
 
-    A name without a scheme is taken for a local folder; only Spark knows whether it is one.
+    A name without a scheme counts as a local folder; only Spark knows whether it is one.
     """
     target = extraction.target.rstrip("/")
     if ":" not in target:

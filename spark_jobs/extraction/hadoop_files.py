@@ -1,4 +1,4 @@
-"""Hadoop's file systems through the driver's Java: ``file:``, ``hdfs:``, ``s3a:`` and others.
+"""Hadoop's file systems through the driver's JVM: ``file:``, ``hdfs:``, ``s3a:`` and others.
 
 Folders and files are named by URIs. Failures raise py4j's ``Py4JJavaError``.
 """

@@ -6,8 +6,8 @@
      "writer":"9f3c…","sequence":"17","keyFormat":"string"}
 
 Longs are strings, as everywhere in this project's znodes. The name depends only on the ranges, so ranges that are
-repeated after a crash have the same name, and different ranges have different names. ``writer`` (the group's, created
-with its first manifest) and ``sequence`` (the plan's number) identify a table's commits; ranges that are repeated after
+repeated after a crash have the same name, and different ranges have different names. ``writer`` (created with the
+group's first manifest) and ``sequence`` (the plan's number) identify a table's commits; ranges that are repeated after
 a crash keep both. ``keyFormat`` is the format in which the group's keys are decoded; empty if keys were never decoded.
 """
 
@@ -28,7 +28,7 @@ APPLICATION_PREFIX = "kafka-zk-"
 
 
 class State(enum.StrEnum):
-    PLANNED = "planned"  # undecided, unless a table has the plan: the ranges may be extracted again or dropped
+    PLANNED = "planned"  # the ranges may be extracted again or dropped, unless a table has already committed them
     COMMITTED = "committed"  # the offsets have moved: the staging folder must be published
     PUBLISHED = "published"  # done
     DROPPED = "dropped"  # the attempt is forgotten: another client moved the offsets, or the target changed

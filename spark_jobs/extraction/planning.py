@@ -96,7 +96,7 @@ class Extraction:
             raise WronglyAsked("--from must not be before 1970")
         if self.from_ms is not None and (self.until_ms is None or self.until_ms <= self.from_ms):
             raise WronglyAsked(
-                "--from needs --until with a later time: both times name the backfill that a later run continues"
+                "--from needs --until with a later time: a later run continues the backfill with the same two times"
             )
         self._check_values()
 
@@ -125,7 +125,7 @@ class Extraction:
 
     def _check_masks(self) -> None:
         masking.check(self.masks, self.mask_key)
-        refused = {  # options that write unmasked bytes: undecodable ones, or those before the merge
+        refused = {  # options that write unmasked values: undecodable ones, or those before a merge
             "--dead-letter-topic": self.dead_letter_topic is not None,
             "--on-undecodable keep": self.on_undecodable == KEEP,
             "--cdc": self.cdc is not None,
@@ -191,8 +191,8 @@ class Report:
     """``published``: the folders that appeared in the target, an earlier run's folders first. ``lag_after``: the total
     number of offsets from the ends of the ranges to the ends of their partitions at the time of the plan.
     ``undecodable``: number of records whose value was not decoded. ``seconds``: duration of the run, including
-    ``spark_start_seconds``. ``short``: number of requested offsets that were not extracted, not counting those beyond
-    ``max_records``. ``writer``: whether the executors or Spark wrote the files, and why Spark had to; "" without new
+    ``spark_start_seconds``. ``short``: number of requested offsets that were not extracted; 0 if ``max_records``
+    limited the run. ``writer``: whether the executors or Spark wrote the files, and why Spark had to; "" without new
     records. ``brokers``: the bootstrap addresses.
     """
 

@@ -143,7 +143,8 @@ class RangeFetcher:
         return bool(answer.records) or self._readable_end(answer) >= self._until
 
     def _readable_end(self, answer: FetchedPartition) -> int:
-        """The readable end. Brokers without transactions (before Fetch version 4) return no stable offset."""
+        """The offset up to which records can be read. Brokers without transactions (before Fetch version 4) return no
+        stable offset."""
         stable = answer.last_stable_offset
         return stable if self._settings.client.read_committed and stable >= 0 else answer.high_watermark
 

@@ -55,7 +55,7 @@ def amplifies(schema: Any, named: Mapping[str, Any]) -> bool:
 
 
 class _Excess:
-    """By how much the values of a type may exceed 4 per byte."""
+    """Computes by how much the values of a type may exceed 4 per byte."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named

@@ -42,7 +42,8 @@ _PROMOTIONS = {
     "bytes": ("string",),
 }
 _BITS_MAX = 8192
-"""Of decimals, and of their scales: larger ones fit no column, and would take long."""
+"""Maximum bits of a decimal's unscaled value, and maximum change of its scale. More fits no column, and would take
+long."""
 _EXACT = Context(prec=DECIMAL_DIGITS)
 
 

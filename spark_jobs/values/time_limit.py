@@ -18,7 +18,8 @@ class TimeLimitReached(Exception):
 def time_limit(seconds: float) -> Iterator[None]:
     """Raises TimeLimitReached in the block.
 
-    Without effect outside the main thread, because signals interrupt only that. Spark's Python workers decode in it.
+    Has no effect outside the main thread, because signals interrupt only the main thread, in which Spark's Python
+    workers decode.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

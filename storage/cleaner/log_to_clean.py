@@ -134,7 +134,7 @@ class Cleaning:
 
     @property
     def is_wanted(self) -> bool:
-        """True unless the log was truncated or deleted, or is not compacted any more."""
+        """True unless the log was truncated or deleted, or is no longer compacted."""
         log = self.log
         return (
             not self.is_aborted

@@ -90,7 +90,7 @@ class InvalidTransactionState(StorageError):
 
 
 class TooManyOpenFiles(OSError):
-    """Readers keep too many files open, so one must wait or be disconnected. The disk is fine."""
+    """Readers keep too many files open, so a reader must wait or be disconnected. The disk is fine."""
 
 
 _SHORTAGES = frozenset((errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOBUFS))

@@ -78,7 +78,7 @@ class LeaderEpochCache:
     def _add(self, epoch: int, start_offset: int) -> bool:
         if self._epochs and epoch <= self._epochs[-1]:
             return False
-        while self._starts and self._starts[-1] >= start_offset:  # epochs without records
+        while self._starts and self._starts[-1] >= start_offset:  # drops epochs without records
             self._starts.pop()
             self._epochs.pop()
         self._epochs.append(epoch)

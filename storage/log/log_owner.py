@@ -16,7 +16,7 @@ class LogOwner(Protocol):
 
     def recovery_point_went_back(self, tp: TopicPartition) -> None:
         """Make ``recovery_point`` and ``cleaned_offset`` durable, because a truncation has moved one of them back. The
-        truncation has not cut the log yet; other records will replace those that it cuts. Raises: OSError."""
+        log is not truncated yet; other records will replace the truncated ones. Raises: OSError."""
 
     def log_start_offset_is_needed(self, tp: TopicPartition) -> None:
         """Write the log start offset unless the one on disk is current. The first segment, whose name also says where

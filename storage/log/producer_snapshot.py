@@ -6,7 +6,7 @@ timestamp int64, coordinator_epoch int32, current_txn_first_offset int64``. The 
 Source: ProducerStateManager.java@3.9.
 
 Encoding many producers takes seconds, so a roll only lists them (``SnapshotUnderWay``). Later they are encoded a few at
-a time, and each at the latest before it changes. Until all are written, a restart loads an older snapshot.
+a time; one that is about to change is encoded first. Until all are written, a restart loads an older snapshot.
 Tests: tests/storage/log/test_producer_state.py.
 """
 

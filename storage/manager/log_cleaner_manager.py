@@ -114,7 +114,7 @@ class LogCleanerManager:
             self._cleanings[tp].is_aborted = True
 
     def swap_steps(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
-        """The steps of ``Cleaning.swap_steps``; none if the cleaning is not wanted any more.
+        """The steps of ``Cleaning.swap_steps``; none if the cleaning is no longer wanted.
 
         First, the recovery point on disk moves to the cleaned part's end, because gaps of compaction must be below it
         (docs/decisions/0018). Raises: OSError.

@@ -169,7 +169,7 @@ def load_log_steps(
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
         problem = "is damaged at its end, although this part had been flushed"
         observe(Finding(segments[-2].path, problem, f"it stays as it is, and the log continues at offset {end_offset}"))
-    if segments and log_start_offset and end_offset < log_start_offset:  # files were deleted, or a wrong checkpoint
+    if segments and log_start_offset and end_offset < log_start_offset:  # files are gone, or the checkpoint is wrong
         observe(_move_aside(directory, segments, log_start_offset, end_offset))
         segments.clear()
         epochs.clear()

@@ -1,4 +1,4 @@
-"""All logs of a broker: start, look up, create, delete, shut down.
+"""All logs of a broker: starts, looks up, creates, deletes and closes them.
 
 Single-threaded. When a directory fails (OSError), its logs leave the manager, and ``LogCallbacks.on_directory_failure``
 is called; during a start, the report names it instead.
@@ -190,7 +190,7 @@ class LogManager:
 
     @property
     def has_failed_directory(self) -> bool:
-        """True if a log directory is offline, which may contain missing logs."""
+        """True if a log directory is offline; it may contain the missing logs."""
         return len(self.hosted.live_dirs) < len(self.hosted.dirs)
 
     def get(self, tp: TopicPartition) -> Log | None:
@@ -259,7 +259,7 @@ class LogManager:
                 work()
 
     def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[Works]:
-        """Flush and close all logs, and write the checkpoints and the marker that spares the next start a recovery.
+        """Flush and close all logs, and write the checkpoints and the marker that lets the next start skip recovery.
 
         The owner runs a step's fsyncs, possibly in threads, before the next step. Do not call any other method
         afterwards. Nothing is written to a failed directory, or during a start.

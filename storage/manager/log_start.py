@@ -36,7 +36,7 @@ class StartProgress(NamedTuple):
 
 class StartReport(NamedTuple):
     log_count: int
-    recovered_count: int  # scanned without a clean shutdown
+    recovered_count: int  # logs scanned without a clean shutdown
     dropped: tuple[Dropped, ...]
     offline_directories: Mapping[str, str]  # path -> reason
     scanned_bytes: int

@@ -28,7 +28,7 @@ class LogUpkeep:
         room = self._hosted.pool.max_open_files - len(self._flushing)
         due = [(log, target) for log, target in waiting if target is not None][:room]
         for log, target in due:
-            if self._hosted.has(log):  # an earlier flush may have failed its directory
+            if self._hosted.has(log):  # an earlier flush may have taken its directory offline
                 self._flush(log, target)
         return len(due)
 
@@ -47,7 +47,7 @@ class LogUpkeep:
                 self._hosted.fail_directory(log, error)
             elif self._hosted.has(log):
                 self._hosted.dirty.pop(log.tp, None)
-                if log.is_dirty:  # newer records have not waited yet, so the log moves to the end
+                if log.is_dirty:  # only newer records are dirty, so the log goes to the queue's end
                     self._hosted.log_became_dirty(log.tp)
 
         self._hosted.callbacks.run_blocking(work, done)

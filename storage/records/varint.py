@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kafka_zk.storage.files.errors import InvalidRecord
 
-_MAX_BYTES = 10  # a 64-bit value
+_MAX_BYTES = 10  # enough for a 64-bit value
 _LAST_SHIFT = 7 * (_MAX_BYTES - 1)
 _ALL_BITS = (1 << 64) - 1
 

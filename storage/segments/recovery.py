@@ -27,8 +27,8 @@ from kafka_zk.storage.records.record_batch import (
 from kafka_zk.storage.segments.offset_index import parse_offset_index
 from kafka_zk.storage.segments.time_index import NO_TIMESTAMP, valid_time_index
 
-_HEADER = Struct(">qiibIhiqq")  # up to max_timestamp
-_ATTRIBUTES_POSITION = 22  # the lower byte
+_HEADER = Struct(">qiibIhiqq")  # the header's fields up to max_timestamp
+_ATTRIBUTES_POSITION = 22  # position of the lower byte
 _TIME_ENTRY = Struct(">qi")
 _MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _REPORT_BYTES = 32 << 20

@@ -327,7 +327,7 @@ class Segment(SegmentHandle):
             self._transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX)
 
     def take_suffix(self, suffix: str) -> None:
-        """Follow a rename of the files that added this suffix."""
+        """Follow a rename that added this suffix to the files."""
         self._suffix = suffix
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX) + suffix
         self.time_index.path = self._path(TIME_INDEX_SUFFIX) + suffix

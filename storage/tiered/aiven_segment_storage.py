@@ -1,7 +1,7 @@
 """Segments in the layout of Aiven's plugin, in a folder or a bucket.
 
 The objects are written in the plugin's order: ``.log``, ``.indexes`` and last the manifest, which makes the segment
-complete; they are deleted in the other order. A compressed segment is a zstd frame for each chunk; its indexes are not
+complete; they are deleted in reverse order. A compressed segment is a zstd frame for each chunk; its indexes are not
 compressed. Recently used chunks are kept in memory, because a consumer's fetch reads less than a chunk.
 Source: KafkaRemoteStorageManager.java, CompressionChunkEnumeration.java and SegmentCompressionChecker.java of
 Aiven-Open/tiered-storage-for-apache-kafka.
@@ -59,7 +59,7 @@ _CHUNK_CACHE_BYTES = 32 << 20
 _MOST_CHUNK_BYTES = 64 << 20
 _PIECE_BYTES = 1 << 20
 _MOST_ZSTD_GROWTH = 64
-"""Maximum growth of a compressed chunk in bytes, besides 1 in 256; ZSTD_COMPRESSBOUND in zstd.h."""
+"""Maximum number of bytes that compression adds to a chunk, beyond 1/256 of its size; ZSTD_COMPRESSBOUND in zstd.h."""
 
 
 class ChunkSettings(NamedTuple):
@@ -119,7 +119,7 @@ class AivenSegmentStorage:
             place = self._manifest(segment).indexes.get(_NAMES[part])
             if place is not None and place.size_bytes <= most_bytes:
                 return self._range(key, *place)
-        except NoSuchObject as error:  # "no such part" would hide aborted transactions
+        except NoSuchObject as error:  # the part may exist: a caller must not conclude "no aborted transactions"
             raise ObjectStoreError(str(error)) from error
         if place is None:
             raise NoSuchObject(f"{key} has no {_NAMES[part]} index")
@@ -216,7 +216,7 @@ def _decompressed(chunk: Chunk, frame: bytes) -> bytes:
     """Raises: InvalidManifest, CorruptRecord, UnsupportedCompression."""
     content = decompress(Compression.zstd, frame, chunk.original_bytes)
     if len(content) != chunk.original_bytes:
-        raise InvalidManifest(f"a chunk has {len(content)} bytes, in the manifest {chunk.original_bytes}")
+        raise InvalidManifest(f"a chunk has {len(content)} bytes, but the manifest says {chunk.original_bytes}")
     return content
 
 
@@ -234,7 +234,7 @@ def _check(manifest: SegmentManifest, segment: RemoteLogSegmentMetadata) -> None
         raise InvalidManifest(f"it is of segment {manifest.segment_id:.30}")
     sizes = manifest.sizes
     if sizes.original_bytes != segment.size_bytes:
-        raise InvalidManifest(f"its segment has {sizes.original_bytes} bytes, in the metadata {segment.size_bytes}")
+        raise InvalidManifest(f"its segment has {sizes.original_bytes} bytes, the metadata say {segment.size_bytes}")
     if manifest.is_encrypted:
         raise InvalidManifest("this broker does not read encrypted segments")
     chunk_bytes = min(manifest.chunks.original_chunk_bytes, sizes.original_bytes)
@@ -242,7 +242,7 @@ def _check(manifest: SegmentManifest, segment: RemoteLogSegmentMetadata) -> None
         raise InvalidManifest(f"chunks of {chunk_bytes} bytes, but this broker reads at most {_MOST_CHUNK_BYTES}")
     largest = manifest.chunks.largest_stored_bytes
     if manifest.is_compressed and largest > chunk_bytes + chunk_bytes // 256 + _MOST_ZSTD_GROWTH:
-        raise InvalidManifest(f"a chunk of {largest} bytes, which zstd does not make of {chunk_bytes}")
+        raise InvalidManifest(f"a chunk of {largest} bytes, more than zstd makes of {chunk_bytes} bytes")
     if not manifest.is_compressed and sizes.log_bytes != sizes.original_bytes:
         raise InvalidManifest(f"{sizes.original_bytes} bytes are stored as {sizes.log_bytes}")
 

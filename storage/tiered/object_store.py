@@ -82,7 +82,7 @@ class FolderStore:
         try:
             return files.list_directory(f"{self._root}/{folder}")
         except (FileNotFoundError, NotADirectoryError):
-            return ()  # deleted since it was listed
+            return ()  # the file was deleted since it was listed
         except OSError as error:
             raise ObjectStoreError(f"{error.filename or self._root}: {error.strerror}") from error
 

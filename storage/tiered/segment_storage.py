@@ -91,7 +91,7 @@ class LocalSegmentStorage:
             if found.size_bytes > most_bytes:
                 raise ObjectTooLarge(f"{path} has more than {most_bytes} bytes")
             content = files.read_file(path)
-            if content is None:  # just deleted; an empty index would hide aborted transactions
+            if content is None:  # the segment was just deleted; an empty index would hide aborted transactions
                 raise NoSuchObject(f"{path} does not exist")
             return content
         except OSError as error:

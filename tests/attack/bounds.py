@@ -1,4 +1,4 @@
-"""What an attack may cost other clients: the bounds, and a sentence for each broken bound."""
+"""What an attack may cost other clients: the bounds, and a sentence for each bound that was broken."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ MEMORY_MB = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """The longest wait of the honest client without an attack."""
+    """A run without an attack: the longest wait of the honest client."""
 
     longest_wait_ms: float
 

@@ -1,4 +1,4 @@
-"""The broker under attack, started as a user starts one, and the requests of an honest client."""
+"""The broker under attack, started as a user would start it, and the requests of an honest client."""
 
 import re
 import struct
@@ -27,7 +27,7 @@ _FETCHED_HEAD = 4 + 2 + 8 + 8 + 4  # partition, error, high watermark, last stab
 
 
 class Refused(Exception):
-    """An honest request got an error response, or its connection was closed."""
+    """An honest request got an error response, or the broker closed its connection."""
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
@@ -130,7 +130,7 @@ class Victim:
     # --- requests of clients ------------------------------------------------------------------------------------------
 
     def connect(self) -> Connection:
-        """A connection that counts: it must get a response, or be closed with a line in the log."""
+        """A connection that is accounted for: it must get a response, or be closed with a line in the log."""
         connection = Connection(self.port)
         self.connections.append(connection)
         return connection

@@ -4,7 +4,7 @@ import socket
 import struct
 
 PATIENCE_S = 120.0
-"""Longer than any attack may last, so that the attack's deadline ends a wait."""
+"""Longer than any attack may last, so that a wait ends with the attack's deadline."""
 
 
 class Connection:

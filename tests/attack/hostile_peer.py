@@ -1,4 +1,4 @@
-"""A server that registers like a broker and announces responses of 2 GB, which it also sends."""
+"""A server that registers as a broker, and announces and sends responses of 2 GB."""
 
 import socket
 import struct

@@ -19,7 +19,7 @@ _SMALLEST = {
     "uuid": uuid.UUID(int=0),
 }
 _WANTED = {"acks": -1}
-"""Field values with which the broker responds."""
+"""Field values that make the broker respond."""
 
 
 def long_arrays(api_key: int, version: int, size_bytes: int) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Frames for attacks, size prefix included, written by hand where no client would send them."""
+"""Frames for attacks, including the size prefix, written by hand where no client would send them."""
 
 import struct
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from kafka_zk.storage.records.record_batch import RecordBatchBuilder, encode_rec
 
 TIMESTAMP_MS = 1_700_000_000_000
 LATE_MS = TIMESTAMP_MS + 1000
-"""The largest timestamp in the header of a ``batch_of_many``; none of its records is that late."""
+"""The largest timestamp in the header of a ``batch_of_many``; all its records are earlier."""
 
 _BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 _CRC_POSITION, _CRC_START = 17, 21
@@ -28,7 +28,7 @@ def frame(api_key: int, version: int, body: bytes, header_tags: bytes = b"\0") -
 
 
 def beginning(announced_bytes: int, sent_bytes: int) -> bytes:
-    """A Produce frame that announces more than it holds: ``sent_bytes`` in all."""
+    """The beginning of a Produce frame that announces more than it holds. ``sent_bytes``: the bytes in it."""
     start = struct.pack(">ihhih", announced_bytes, ApiKey.PRODUCE, 3, 1, 6) + b"attack"
     return start + bytes(sent_bytes - len(start))
 

@@ -60,7 +60,7 @@ class Prober:
     def run(self, on_ready: Callable[[], None]) -> None:
         with contextlib.suppress(_Stopped):
             self._wait_for(self._produce)
-            self._longest_s = 0.0  # the first connection and the first write do not count
+            self._longest_s = 0.0  # the first connection and the first write are not measured
             on_ready()
             while not self._stop.is_set():
                 offset = self._wait_for(self._produce)

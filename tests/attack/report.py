@@ -28,8 +28,8 @@ class Row:
 
 
 def summarize(lines: Sequence[str]) -> list[str]:
-    """Each kind of line once, with its count, the most frequent first; lines that differ only in numbers are of one
-    kind.
+    """Each kind of line once, with its count, the most frequent first; lines that differ only in numbers are of the
+    same kind.
     """
     kinds: Counter[str] = Counter()
     examples: dict[str, str] = {}

@@ -38,7 +38,7 @@ class Secured:
     files: Certificates
 
     def connect(self, protocol: str) -> Connection:
-        """A connection that counts, to a listener without TLS."""
+        """A connection that is accounted for, to a listener without TLS."""
         connection = Connection(self.ports[protocol])
         self.siege.victim.connections.append(connection)
         return connection

@@ -58,13 +58,14 @@ def quiet_window(victim: Victim, window_s: float) -> Quiet:
 
 
 def side_by_side(actions: list[Callable[[], Any]]) -> list[Any]:
-    """Run the functions in a thread each; returns their results, in order."""
+    """Run each function in its own thread; returns their results, in order."""
     with ThreadPoolExecutor(len(actions)) as pool:
         return [future.result() for future in [pool.submit(action) for action in actions]]
 
 
 class Siege:
-    """Attacks on one victim. Each becomes a row; an attack that breaks a bound fails the test after its row is written.
+    """Attacks on one victim. Each becomes a row; if an attack breaks a bound, the test fails after the row is
+    written.
     """
 
     def __init__(self, victim: Victim, quiet: Quiet, rows: list[Row]) -> None:
@@ -121,7 +122,7 @@ class Siege:
 
     def _outcome(self, honest: Mapping[str, Any] | None, peak_mb: float, position: int) -> Outcome:
         victim = self.victim
-        alive = victim.broker.alive  # the broker's end closes all connections, and is reported by itself
+        alive = victim.broker.alive  # the broker's end closes all connections, and is reported separately
         return Outcome(
             longest_wait_ms=honest["longest_wait_ms"] if honest else None,
             errors=honest["errors"] if honest else {},

@@ -108,7 +108,7 @@ def test_metadata_of_25_million_empty_names(siege: Siege) -> None:
 
 
 def _ask_and_leave(siege: Siege, request: bytes) -> None:
-    """One client waits for the response, another disconnects before it comes."""
+    """One client waits for the response, another disconnects before it arrives."""
     siege.victim.connect().ask(request)
     impatient = siege.victim.connect()
     impatient.send(request)

@@ -1,4 +1,4 @@
-"""C: a client that sends requests that only brokers may send."""
+"""C: a client sends requests that only brokers may send."""
 
 import struct
 import uuid
@@ -38,7 +38,7 @@ def stop_replica(topic: str, epoch: int) -> Any:
 
 
 def forged(epoch: int) -> list[bytes]:
-    """LeaderAndIsr, UpdateMetadata and StopReplica as the controller of that epoch would send them."""
+    """LeaderAndIsr, UpdateMetadata and StopReplica, as the controller of this epoch would send them."""
     fields = {"controller_epoch": epoch, "leader": 7, "leader_epoch": 1000, "isr": [7], "replicas": [7, 0]}
     requests = [
         (ApiKey.LEADER_AND_ISR, 7, leader_and_isr(PROBED_TOPIC, uuid.UUID(int=0), 1, fields)),
@@ -59,7 +59,7 @@ def follower_fetch() -> bytes:
 
 
 def error_of(answer: bytes | None) -> int:
-    """The error code of a flexible response that begins with it."""
+    """The error code of a flexible response whose first field it is."""
     assert answer is not None, "the connection was closed"
     return int(struct.unpack_from(">h", answer, 5)[0])
 

@@ -58,7 +58,7 @@ def test_a_partition_with_100000_replicas(siege: Siege, znodes: KazooClient) -> 
 
 
 def test_a_topic_of_900_kb(siege: Siege, znodes: KazooClient) -> None:
-    """Its partitions have replicas on brokers that do not exist."""
+    """The topic's partitions have replicas on brokers that do not exist."""
     victim = siege.victim
     partitions = {str(number): [7, 8, 9] for number in range(47_000)}
 
@@ -71,13 +71,15 @@ def test_a_topic_of_900_kb(siege: Siege, znodes: KazooClient) -> None:
         wait_for(lambda: znodes.exists("/controller"), "there is a controller again", 20.0)
         victim.create_topic("after-the-election", timeout_s=30.0)
         complaints = victim.logged("hostile", position)
-        assert 1 <= len(complaints) <= 2, "\n".join(complaints[:5])  # each controller logs one at most
+        assert 1 <= len(complaints) <= 2, "\n".join(complaints[:5])  # each controller logs at most one line
 
     siege("C a topic znode of 900 KB", attack, deadline_s=60)
 
 
 def test_the_configuration_of_a_broker_of_900_kb(siege: Siege, znodes: KazooClient) -> None:
-    """It has keys that Kafka does not define, which are kept for plugins, and keys that are not allowed there."""
+    """The configuration has keys that Kafka does not define, which are kept for plugins, and keys that are not allowed
+    there.
+    """
     victim = siege.victim
     configs = [{f"{prefix}.{number}": "x" for number in range(25_000)} for prefix in ("key.of.a.plugin", "ssl.x")]
 

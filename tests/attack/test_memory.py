@@ -1,4 +1,4 @@
-"""B: a broker's memory has a ceiling, and so have its descriptors."""
+"""B: a broker's memory and its descriptors have a ceiling."""
 
 import contextlib
 import socket

@@ -44,7 +44,7 @@ class Page:
         self._token = token
 
     def get(self, question: str, token: str | None = None) -> tuple[int, bytes]:
-        """The status and body of a response; None for the page's own token."""
+        """The status and body of a response. If the token is None, the page's own is sent."""
         connection = http.client.HTTPConnection(LOCALHOST, self.port, timeout=PATIENCE_S)
         separator = "&" if "?" in question else "?"
         connection.request("GET", f"/api-{question}{separator}token={self._token if token is None else token}")
@@ -54,7 +54,7 @@ class Page:
         return response.status, body
 
     def send_form(self, path: str) -> bytes:
-        """The beginning of the response to a form of which only the head and one megabyte were sent."""
+        """The start of the response to a form of which only the head and one megabyte were sent."""
         head = f"POST {path} HTTP/1.1\r\nHost: {LOCALHOST}:{self.port}\r\nContent-Length: {FORM_BYTES}\r\n"
         with socket.create_connection((LOCALHOST, self.port), PATIENCE_S) as form:
             form.sendall(head.encode() + b"Content-Type: application/x-www-form-urlencoded\r\n\r\n")

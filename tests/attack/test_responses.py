@@ -25,7 +25,7 @@ def _frame(api_key: ApiKey, version: int, message: codec.Message) -> bytes:
 
 
 def _answered(victim: Victim, api_key: ApiKey, version: int, message: codec.Message) -> codec.Message:
-    """Send an honest request; the response as kafka-python's codec decodes it."""
+    """Send an honest request; returns the response as kafka-python's codec decodes it."""
     answer = victim.ask(_frame(api_key, version, message))
     return codec.decode_response(api_key, version, answer[4:])
 
@@ -134,7 +134,7 @@ def test_thirty_thousand_topics_that_are_only_validated(siege: Siege) -> None:
 
 
 def test_producers_of_800000_partitions(siege: Siege) -> None:
-    """One request has all of them and is refused; a request with the allowed number gets a response, even for an
+    """One request has all of them and is refused. A request with the allowed number gets a response, even for an
     unknown topic.
     """
     describe = codec.request(ApiKey.DESCRIBE_PRODUCERS)

@@ -128,7 +128,9 @@ def test_renegotiation_is_refused(broker: Secured) -> None:
 
 
 def begun_login(broker: Secured, size_bytes: int) -> tuple[Connection, bytes]:
-    """A connection after its SaslHandshake, and a frame with a token of this size that lacks its last byte."""
+    """A connection after its SaslHandshake, and a frame with a token of the given size, without the frame's last
+    byte.
+    """
     connection = broker.connect("SASL_PLAINTEXT")
     request = codec.request(ApiKey.SASL_HANDSHAKE)(mechanism="PLAIN")
     body = bytes(codec.encode_body(request, ApiKey.SASL_HANDSHAKE, 1))
@@ -138,7 +140,7 @@ def begun_login(broker: Secured, size_bytes: int) -> tuple[Connection, bytes]:
 
 
 def test_tokens_that_are_too_long(broker: Secured) -> None:
-    """They are refused as soon as their size is known."""
+    """The broker refuses the tokens as soon as their size is known."""
 
     def attack() -> None:
         for _ in range(TOKENS):
@@ -151,7 +153,7 @@ def test_tokens_that_are_too_long(broker: Secured) -> None:
 
 
 def test_tokens_that_stop_before_their_end(broker: Secured) -> None:
-    """As many connections send them concurrently, and are closed when they make no progress."""
+    """Many connections send such tokens concurrently, and are closed when they make no progress."""
     size_bytes = MOST_BYTES_BEFORE_LOGIN - 100
 
     def attack() -> None:

@@ -1,4 +1,4 @@
-"""C: hostile contents of ZooKeeper, and repaired znodes that recover without intervention."""
+"""C: hostile contents of ZooKeeper, and recovery from them once the znodes are repaired."""
 
 import json
 import shutil
@@ -94,7 +94,7 @@ def test_garbage_in_the_config_of_a_topic_that_is_written_to(siege: Siege, znode
 
 
 def test_a_zookeeper_that_lost_its_data(make_siege: Callable[..., Siege], make_zookeeper: MakeZooKeeper) -> None:
-    """To a broker this is another cluster's ZooKeeper: it must report that repeatedly."""
+    """The broker sees another cluster's ZooKeeper, and must report that repeatedly."""
     zookeeper = make_zookeeper()
     siege = make_siege(zookeeper.connect_string)
 

@@ -54,7 +54,7 @@ def _consume(workload: Workload, target: Target, topic: str, records: int, cores
     arguments = [target.bootstrap, topic, str(workload.partitions), str(records)]
     arguments += [f"{key}={value}" for key, value in workload.config.items()]
     found, size, elapsed_ms = map(int, _java("AssignConsumerPerformance", arguments, cores).split())
-    # The consumer stops at the end of a poll, so it may have read a few records more.
+    # the consumer stops at the end of a poll, so it may have read slightly more records
     return Outcome(min(found, records), size, elapsed_ms / 1000)
 
 

@@ -95,7 +95,7 @@ class ClusterLife:
         self._target.stop_broker(_AWAY)
         records = size_mb * _BYTES_PER_MB // FILLING.record_size_bytes
         run(FILLING, self._target, topic, records)
-        before_s = self._cpu_s()  # without the stopped broker
+        before_s = self._cpu_s()  # excludes the stopped broker
         self._target.start_broker(_AWAY, self._cores)
         self._await_full_isr(topic, FILLING.partitions)
         seconds = time.monotonic() - self._target.brokers[_AWAY].started_s

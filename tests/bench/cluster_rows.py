@@ -85,9 +85,9 @@ FILLING = Workload(
 
 _FILLED_RECORDS = 500_000
 _READ_OF_MANY = 450_000
-"""The records read by one consumer of many partitions. Near the ends, its only fetch in flight may ask for partitions
-that it has already read: the fetch then waits for ``fetch.max.wait.ms``, and the other partitions wait with it. How
-often this happens is chance.
+"""The number of records that one consumer of many partitions reads. Near the ends, its only fetch in flight may ask for
+partitions that it has already read: the fetch then waits for ``fetch.max.wait.ms``, and the other partitions wait with
+it. How often this happens is chance.
 """
 
 FILLED = Workload(

@@ -220,7 +220,7 @@ class _Sender:
             return False
 
     def latencies_ms(self, goes_on: Callable[[], bool]) -> list[float]:
-        """The latencies of the records that are sent until ``goes_on`` returns False."""
+        """The latencies of records that are sent for as long as ``goes_on`` returns True."""
         found: list[float] = []
         while len(found) < SAMPLES_MOST and (len(found) % 200 or goes_on()):
             began_s = time.perf_counter()

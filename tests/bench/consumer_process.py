@@ -59,7 +59,9 @@ _READERS = {"kafka-python": _read_kafka_python, "confluent-kafka": _read_conflue
 
 
 def read(client: str, bootstrap: str, zookeeper: str, topic: str, group: str, wanted: int) -> dict[str, float]:
-    """The clock starts with the first batch, which does not count, because the join is measured elsewhere."""
+    """Read the topic. The clock starts after the first batch, which does not count, because the join is measured
+    elsewhere.
+    """
     batches = _READERS[client](bootstrap, zookeeper, topic, group)
     first = next(size for size in batches if size)
     started_s, cpu_s, found = time.monotonic(), time.process_time(), 0

@@ -78,7 +78,7 @@ class LargeCluster:
         wait_until(lambda: self._is_told(asked), _TIMEOUT_S, "all partitions told of", interval_s=_POLL_S)
 
     def _is_told(self, alive: list[int]) -> bool:
-        """Whether all live brokers report all leaders. Partitions whose only replica is dead have none."""
+        """Whether all live brokers report all leaders. Partitions whose only replica is dead have no leader."""
         wanted = self._partitions if self._is_replicated or len(alive) == BROKERS else 0
         for broker_id in alive:
             leaders = ask_leaders(HOST, self._system.ports[broker_id])

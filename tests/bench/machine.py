@@ -1,4 +1,4 @@
-"""The commit and the machine of a run, which every stored result contains."""
+"""The commit and the machine of a run, which every stored result includes."""
 
 from __future__ import annotations
 

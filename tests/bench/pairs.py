@@ -1,4 +1,6 @@
-"""The common parts of benches with one broker or cluster of each kind: figures, lives, alternating pairs, the table."""
+"""The common parts of benches that compare one broker or cluster of each kind: figures, lives, alternating pairs, the
+table.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def test_a_line_goes_through_its_points() -> None:
 
 
 def test_what_comes_in_steps_is_predicted_in_steps() -> None:
-    """Nine requests, and three more for each started thousand of partitions."""
+    """The cost is nine requests, plus three for each started thousand of partitions."""
     line = fit({100: 12.0, 500: 12.0, 1_200: 15.0, 2_000: 15.0}, "control_requests")
     assert (line.fixed, line.each) == pytest.approx((9, 3)) and line.unit == 1_000
     assert line.at(5_000) == pytest.approx(24)

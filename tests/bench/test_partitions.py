@@ -27,7 +27,9 @@ def rows(table: Table) -> dict[str, list[str]]:
 
 
 def test_a_ratio_is_of_pairs() -> None:
-    """The ratio is not that of medians, because a machine that was slow in one pair was slow for both brokers."""
+    """The table shows the median of the pairs' ratios, because a machine that was slow during one pair was slow for
+    both brokers.
+    """
     assert ratio_text([10, 100, 20], [1, 30, 4]) == "0.20 (0.10–0.30)"
     assert ratio_text([10], [5]) == "0.50"
     assert ratio_text([], [5]) == "–"

@@ -45,7 +45,7 @@ def test_cpu_is_counted_per_gigabyte_of_record_values() -> None:
 
 
 def test_a_broker_that_did_not_run_leaves_a_gap_not_a_number() -> None:
-    """`--target apache-kafka` gives no figure and no ratio for ours."""
+    """With `--target apache-kafka` there is no figure of ours and no ratio."""
     throughput = _figure([_sample(APACHE_KAFKA, 0, 10.0)], "throughput")
     assert throughput.ours is None
     assert throughput.ratio is None

@@ -37,7 +37,7 @@ def test_the_headline_has_throughput_and_latency() -> None:
 
 @pytest.mark.parametrize("row", [row for row in WORKLOADS if row.source is not None], ids=lambda row: row.name)
 def test_a_consumer_reads_exactly_what_was_filled(row: Workload) -> None:
-    """Otherwise, a run would end early or wait indefinitely."""
+    """With a wrong number of records, a run would end early or wait indefinitely."""
     plan = Plan(WORKLOADS, rounds=5, warmup_rounds=1, records=12_345, client_cores=None)
     assert row.source is not None
     source = SOURCES[row.source]

@@ -107,8 +107,8 @@ def restart_zookeeper(ended: ZooKeeper) -> ZooKeeper:
 
 
 def _serves(port: int) -> bool:
-    """Whether ZooKeeper executes requests. It responds `imok` before that, and a client that connects then may wait
-    long.
+    """Whether ZooKeeper executes requests. It answers `imok` earlier than that, and a client that connects then may
+    wait long.
     """
     try:
         with socket.create_connection(("127.0.0.1", port), 2) as sock:

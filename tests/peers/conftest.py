@@ -46,7 +46,7 @@ def peer_zookeeper(peer_tools: None, tmp_path_factory: pytest.TempPathFactory) -
 def running_target(
     peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], targets.Target]]:
-    """``running_target(name)``: this cluster, started on its first use; all run until the end."""
+    """``running_target(name)``: the cluster of that name, started on its first use; all clusters run until the end."""
     started: dict[str, targets.Target] = {}
 
     def get(name: str) -> targets.Target:
@@ -71,8 +71,9 @@ def target(request: pytest.FixtureRequest, running_target: Callable[[str], targe
 
 @pytest.fixture(scope="module")
 def spark_with_both_sources(peer_tools: None) -> Iterator[Any]:
-    """A Spark session with our source and Spark's own. It ends with its module: a process has one session, and the next
-    module may need one of another kind."""
+    """A Spark session with our source and Spark's own. It ends with its module, because a process has only one session,
+    and the next module may need another kind.
+    """
     with spark_sources.both_sources() as session:
         yield session
 

@@ -126,7 +126,7 @@ def driver_command(
     version: str, main_class: str, arguments: Sequence[str] = (), flags: Sequence[str] = ()
 ) -> list[str]:
     """The command line of one of our classes under tests/peers/java, with the JVM flags `flags`."""
-    class_path = f"{jars.class_path(version)}:{compiled(version)}"  # it must begin with the archive's class path
+    class_path = f"{jars.class_path(version)}:{compiled(version)}"  # the flags must begin with the archive's class path
     archive_flags = use_if_there(archive(version)).java_flags
     return ["java", *flags, *archive_flags, *_log_flags(), "-cp", class_path, main_class, *arguments]
 

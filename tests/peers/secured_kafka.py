@@ -1,8 +1,8 @@
 """A broker whose listeners authenticate every client, and the files of its clients: Apache Kafka 3.9.1, Apache Kafka
 4.3.0 without ZooKeeper, or ours.
 
-In ZooKeeper our own code writes the SCRAM users before the broker starts, so that it judges their format. The broker's
-certificate is for 127.0.0.1 only. A session of SCRAM-SHA-512 lasts three seconds.
+Our own code writes the SCRAM users to ZooKeeper before the broker starts, so that the broker judges their format. The
+broker's certificate is for 127.0.0.1 only. A session of SCRAM-SHA-512 lasts three seconds.
 """
 
 from __future__ import annotations

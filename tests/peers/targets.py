@@ -76,8 +76,8 @@ class Target:
             created.result(3 * timeout_s)
 
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
-        """CreateTopics returns when the controller's broker knows the leaders. A broker whose metadata contain the
-        leaders also leads: LeaderAndIsr comes before UpdateMetadata.
+        """Wait until the leaders serve. CreateTopics returns when the controller's broker knows the leaders. A broker
+        whose metadata contain the leaders also leads: LeaderAndIsr comes before UpdateMetadata.
         """
         created = {TopicPartition(topic, number) for number in range(partitions)}
         for port in self.ports:

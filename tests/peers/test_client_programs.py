@@ -25,7 +25,7 @@ _PRODUCER = {ORACLE_VERSION: "kafka.tools.ConsoleProducer", NEWEST_VERSION: "org
 
 
 def _tools(folder: Path, version: str) -> str:
-    """A PATH with scripts of the names that Kafka's have; ours start the same classes."""
+    """A PATH with scripts named like Kafka's; ours start the same classes."""
     tools = {"kafka-console-producer.sh": _PRODUCER[version], "kafka-console-consumer.sh": _CONSUMER}
     for name, main_class in tools.items():
         script = folder / name

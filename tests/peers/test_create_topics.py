@@ -67,7 +67,9 @@ def ports(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def _results(port: int, version: int, message: Any) -> list[dict[str, Any]]:
-    """In the order of the names, since Kafka's is that of a hash table; without the ids, which are random."""
+    """The results in the order of their names, because Kafka's order is that of a hash table, and without the ids,
+    which are random.
+    """
     answer = wire_probe.ask(port, ApiKey.CREATE_TOPICS, version, message)
     none = uuid.UUID(int=0)
     results = [
@@ -82,14 +84,14 @@ def _results(port: int, version: int, message: Any) -> list[dict[str, Any]]:
 
 
 def test_creations_end_as_with_apache_kafka(ports: dict[str, int]) -> None:
-    """The creations run one after the other on both."""
+    """The creations run one after the other on both brokers."""
     for what, message in _CREATIONS.items():
         ours, theirs = (_results(ports[name], 7, message) for name in targets.NAMES)
         assert ours == theirs, what
 
 
 def test_of_two_that_collide_in_one_request_one_is_created(ports: dict[str, int]) -> None:
-    """With Kafka, a hash table decides which one; with ours, it is the first one."""
+    """Kafka's choice depends on a hash table; ours is the first topic."""
     for name in targets.NAMES:
         results = _results(ports[name], 7, _create("x.y_z", "x_y.z"))
         assert sorted(each["error_code"] for each in results) == [0, 17], name

@@ -30,7 +30,7 @@ def _name(prefix: str) -> str:
 @pytest.mark.parametrize("compression", ["none", "lz4"])
 @pytest.mark.parametrize("version", [ORACLE_VERSION, NEWEST_VERSION])
 def test_perf_producer_writes_every_record_in_order(target: Target, version: str, compression: str) -> None:
-    """kafka-producer-perf-test --payload-monotonic: the values 0, 1, 2 ... come back in order and once."""
+    """The values 0, 1, 2 ... of kafka-producer-perf-test --payload-monotonic come back in order and once."""
     topic = _name("perf")
     target.create_topic(topic)
     config = {"compression.type": compression, "acks": "all"}
@@ -47,7 +47,7 @@ def test_perf_producer_writes_every_record_in_order(target: Target, version: str
 
 @pytest.mark.parametrize("version", [ORACLE_VERSION, NEWEST_VERSION])
 def test_topics_tool_creates_lists_and_deletes(target: Target, version: str) -> None:
-    """kafka-topics --create with partitions and a config, --list, --delete."""
+    """The test runs kafka-topics --create with partitions and a config, --list and --delete."""
     topic = _name("tool")
     server = ["--bootstrap-server", target.bootstrap]
     shape = ["--partitions", "3", "--replication-factor", "1", "--config", "segment.bytes=2000000"]
@@ -62,7 +62,7 @@ def test_topics_tool_creates_lists_and_deletes(target: Target, version: str) -> 
 def test_get_offsets_shows_earliest_latest_and_maximum_timestamp(
     target: Target, version: str, java_drivers: dict[str, JavaDriver]
 ) -> None:
-    """GetOffsetShell --time -2, -1 and -3 over all partitions of a topic."""
+    """The test runs GetOffsetShell --time -2, -1 and -3 over all partitions of a topic."""
     topic = _name("offsets")
     target.create_topic(topic, partitions=2)
     records: list[dict[str, Any]] = [
@@ -81,7 +81,7 @@ def test_get_offsets_shows_earliest_latest_and_maximum_timestamp(
 
 
 def test_admin_client_sees_brokers_controller_leaders_and_topic_id(target: Target, java_driver: JavaDriver) -> None:
-    """Java's Admin.describeCluster and describeTopics."""
+    """The test calls Java's Admin.describeCluster and describeTopics."""
     topic = _name("described")
     target.create_topic(topic, partitions=4)
     answer = java_driver.result("describe", target.bootstrap, topic=topic)

@@ -47,7 +47,7 @@ _LOOKUPS = (
 
 
 def test_java_finds_ends_and_timestamps(target: Target, topic: str, java_driver: JavaDriver) -> None:
-    """beginningOffsets, endOffsets and offsetsForTimes of KafkaConsumer."""
+    """The test calls beginningOffsets, endOffsets and offsetsForTimes of KafkaConsumer."""
     answer = java_driver.result(
         "offsets", target.bootstrap, topic=topic, partition=0, timestamps=[timestamp_ms for timestamp_ms, _ in _LOOKUPS]
     )
@@ -58,7 +58,7 @@ def test_java_finds_ends_and_timestamps(target: Target, topic: str, java_driver:
 
 
 def test_librdkafka_finds_ends_and_timestamps(target: Target, topic: str) -> None:
-    """get_watermark_offsets and offsets_for_times; past the end, librdkafka returns -1 (end)."""
+    """The test calls get_watermark_offsets and offsets_for_times; past the end, librdkafka returns -1 (end)."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": target.bootstrap, "group.id": "never-joined"})
     try:
         partition = confluent_kafka.TopicPartition(topic, 0)
@@ -72,7 +72,7 @@ def test_librdkafka_finds_ends_and_timestamps(target: Target, topic: str) -> Non
 
 
 def test_kafka_python_finds_ends_and_timestamps(target: Target, topic: str) -> None:
-    """beginning_offsets, end_offsets and offsets_for_times of kafka-python."""
+    """The test calls beginning_offsets, end_offsets and offsets_for_times of kafka-python."""
     consumer = kafka.KafkaConsumer(bootstrap_servers=target.bootstrap, group_id=None)
     try:
         partition = kafka.TopicPartition(topic, 0)

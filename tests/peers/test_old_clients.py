@@ -60,7 +60,7 @@ def test_console_producer_writes_its_lines(target: Target, version: str, options
 
 @pytest.mark.parametrize("version", jars.LEGACY_VERSIONS)
 def test_simple_consumer_shell_shows_every_line(target: Target, version: str) -> None:
-    """kafka-simple-consumer-shell from the earliest offset, Fetch v0 and v3."""
+    """kafka-simple-consumer-shell reads from the earliest offset, with Fetch v0 and v3."""
     topic = _topic(target)
     records = [Record(None, line, timestamp_ms=_TIMESTAMP_MS) for line in _LINES]
     ConfluentProducer().write(Write(target.bootstrap, topic, 0, "lz4", records))
@@ -71,7 +71,7 @@ def test_simple_consumer_shell_shows_every_line(target: Target, version: str) ->
 
 @pytest.mark.parametrize("version", jars.LEGACY_VERSIONS)
 def test_get_offset_shell_shows_both_ends(target: Target, version: str) -> None:
-    """GetOffsetShell --time -1 and -2 (Metadata v0, ListOffsets v0)."""
+    """The test runs GetOffsetShell --time -1 and -2 (Metadata v0, ListOffsets v0)."""
     topic = _topic(target)
     _write(target, topic, 3)
     for time, offset in (("-1", 3), ("-2", 0)):
@@ -102,7 +102,7 @@ def segmented(target: Target) -> str:
 def test_list_offsets_version_0_counts_segments(
     target: Target, old_drivers: dict[str, OldDriver], segmented: str, time: int, count: int, expected: list[str]
 ) -> None:
-    """The base offsets of all segments and the end, newest first, cut at the number asked for."""
+    """The response has the base offsets of all segments and the end, newest first, at most the requested number."""
     for driver in old_drivers.values():
         answer = [field for (field,) in driver.ask("offsets", target.bootstrap, segmented, 0, time, count)]
         assert answer == expected
@@ -129,7 +129,7 @@ def test_zstd_has_no_old_form(target: Target, old_drivers: dict[str, OldDriver],
 def test_refused_fetch_has_kafkas_error(
     target: Target, config: dict[str, str], offset: int, error: int, fetch_version: int
 ) -> None:
-    """OFFSET_OUT_OF_RANGE, UNSUPPORTED_VERSION."""
+    """The errors are OFFSET_OUT_OF_RANGE and UNSUPPORTED_VERSION."""
     topic = _topic(target, **config)
     _write(target, topic, 1)
     assert _fetch_errors(target, topic, fetch_version, offset) == {error}
@@ -170,7 +170,9 @@ def test_too_big_message_is_refused(
 def test_log_append_time_reaches_old_and_new_readers(
     target: Target, old_drivers: dict[str, OldDriver], version: str, timestamp_type: str
 ) -> None:
-    """An old producer's messages get the broker's time if the topic says so, and old readers see it."""
+    """If the topic's configuration says so, an old producer's messages get the broker's time, and old readers see
+    it.
+    """
     topic = _topic(target, message_timestamp_type=timestamp_type)
     OldProducer(old_drivers[version], "java", timestamps_unknown).write(
         Write(

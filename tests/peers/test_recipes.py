@@ -4,12 +4,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kafka_zk import BlockingReader, TopicPartition
+from kafka_zk import BlockingProducer, BlockingReader, TopicPartition
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.interception import Exchange
+from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.testing import MakeTopic
 from tests.fresh_environment import clean_environ
 from tests.peers.python_environments import python_with
@@ -33,9 +37,17 @@ def application(python: Path, recipe: str, *arguments: str) -> Iterator[subproce
 
 
 def answer(running: subprocess.Popen[str], line: str) -> str:
-    assert running.stdin is not None and running.stdout is not None, "the process has no pipes"
+    assert running.stdin is not None, "the process has no pipes"
     running.stdin.write(line + "\n")
-    return running.stdout.readline().strip()
+    return line_of(running)
+
+
+def line_of(running: subprocess.Popen[str]) -> str:
+    """The next line of the recipe's output. An AssertionError says that the recipe has ended."""
+    assert running.stdout is not None, "the process has no pipes"
+    line = running.stdout.readline()
+    assert line, "the recipe has ended"
+    return line.strip()
 
 
 @pytest.mark.parametrize(("style", "afterwards"), [("keep", "refused"), ("replace", "sent")])
@@ -57,7 +69,8 @@ def test_aiokafka_1017(
 def test_confluent_2329(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, version: str, style: str, is_left_open: bool
 ) -> None:
-    """The tests' own version aborts when it closes. As long as the transaction is open, the last stable offset stays 0.
+    """The version that the tests use aborts when it closes. While the transaction is open, the last stable offset stays
+    0.
     """
     topic = make_topic()
     python = python_with(f"confluent-kafka=={version}") if version else Path(sys.executable)
@@ -66,3 +79,77 @@ def test_confluent_2329(
     tp = TopicPartition(topic, 0)
     with BlockingReader(bootstrap_servers=kafka_zk_cluster.bootstrap, isolation_level="read_committed") as reader:
         assert (reader.end_offsets([tp])[tp] == 0) == is_left_open
+
+
+@pytest.mark.weekly  # it installs a version of confluent-kafka
+@pytest.mark.parametrize(
+    ("in_flight", "stored"), [("5", [b"a", b"a", b"b", b"c"]), ("1", [b"a", b"b", b"c"])], ids=["five", "one"]
+)
+def test_librdkafka_4953(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, in_flight: str, stored: list[bytes]
+) -> None:
+    """As if the leader lost its partition after it appended the first record, and led again from the third request on.
+    """
+    topic, python = make_topic(), python_with("confluent-kafka==2.16.1")
+    rejection: list[Any] = []
+    requests = count(1)
+
+    def reject_the_second(_: Exchange) -> Any:
+        return rejection[0] if next(requests) == 2 else None
+
+    def append_and_reject(exchange: Exchange) -> None:
+        if not rejection:
+            [answered] = exchange.response.responses
+            answered.partition_responses[0].error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            rejection.append(exchange.response)
+
+    fault = kafka_zk_cluster.faults.intercept(reject_the_second, append_and_reject, api="Produce", topic=topic)
+    with fault, application(python, "librdkafka_4953.py", kafka_zk_cluster.bootstrap, topic, in_flight) as running:
+        assert running.wait(END_TIMEOUT_S) == 0
+    tp = TopicPartition(topic, 0)
+    with BlockingReader(bootstrap_servers=kafka_zk_cluster.bootstrap) as reader:
+        reader.assign({tp: 0})
+        records = [record for batch in reader.batches(until=reader.end_offsets([tp])) for record in batch]
+    assert [record.value for record in records] == stored
+
+
+@pytest.mark.weekly  # it installs FastStream
+@pytest.mark.parametrize(("version", "afterwards"), [("0.5.3", ["stopped"]), ("0.5.4", ["b", "c"])])
+def test_faststream_1414(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, version: str, afterwards: list[str]
+) -> None:
+    """The commit of the second record fails, because the group loses the member. Only 0.5.4 reads the record again."""
+    topic, python = make_topic(), python_with(f"faststream[kafka]=={version}", "pydantic==2.7.1")
+    with (
+        BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap) as producer,
+        application(python, "faststream_1414.py", kafka_zk_cluster.bootstrap, topic) as running,
+    ):
+        producer.send(topic, b"a")
+        assert line_of(running) == "a"
+        with kafka_zk_cluster.faults.rebalance_amid_commit(topic):
+            producer.send(topic, b"b")
+            assert line_of(running) == "b"
+            assert line_of(running) == afterwards[0]
+        producer.send(topic, b"c")
+        assert [line_of(running) for _ in afterwards[1:]] == afterwards[1:]
+
+
+@pytest.mark.weekly  # it installs Faust
+@pytest.mark.parametrize(
+    ("actors", "until", "after_restart"), [("2", "committed 3", "began d"), ("1", "began slow", "began slow")]
+)
+def test_faust_606(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, actors: str, until: str, after_restart: str
+) -> None:
+    """Two actors lose the record that is not finished. The restarted member waits for the session of the killed one."""
+    topic, python = make_topic(), python_with("faust-streaming==0.10.22", "mode-streaming==0.3.5", "aiokafka==0.10.0")
+    arguments = (python, "faust_606.py", kafka_zk_cluster.bootstrap, topic, actors)
+    with BlockingProducer(bootstrap_servers=kafka_zk_cluster.bootstrap) as producer:
+        for value in (b"slow", b"b", b"c"):
+            producer.send(topic, value)
+        with application(*arguments) as running:
+            while line_of(running) != until:
+                pass
+        producer.send(topic, b"d")
+        with application(*arguments) as running:
+            assert line_of(running) == after_restart

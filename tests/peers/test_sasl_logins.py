@@ -1,4 +1,4 @@
-"""Logins, sessions and tokens, row by row, at Apache Kafka 3.9.1 and at our broker in one cluster with it."""
+"""Logins, sessions and tokens, case by case, at Apache Kafka 3.9.1 and at our broker in one cluster with it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def with_token(token: Callable[[], str], authzid: str = "") -> Callable[[SaslPro
 
 
 def interrupted(api_key: ApiKey, version: int, **fields: Any) -> Callable[[SaslProbe], Any]:
-    """A request instead of the mechanism's first message. Kafka's text depends on the API; the code does not."""
+    """Send another request instead of the mechanism's first message. Kafka's text depends on the API; the code does
+    not.
+    """
 
     def row(probe: SaslProbe) -> list[Any]:
         agreed, answer = probe.handshake("PLAIN"), probe.answered(api_key, version, **fields)
@@ -105,7 +107,7 @@ def bare_after_session(probe: SaslProbe) -> list[Any]:
 
 
 def without_end(probe: SaslProbe) -> list[Any]:
-    """Sessions of SCRAM have no end."""
+    """SCRAM sessions have no end."""
     return [scram_login("alice", USERS["alice"])(probe), probe.handshake("SCRAM-SHA-256"), probe.groups()]
 
 
@@ -265,7 +267,7 @@ def test_a_listener_without_logins_answers_as_apache_kafka(pair: SaslPair, name:
 
 
 def test_an_unknown_user_of_scram_fails_at_the_last_step_only_here(pair: SaslPair) -> None:
-    """The words are the same; Kafka already shows at the first step which users exist."""
+    """The error texts are the same; Kafka already shows at the first step which users exist."""
     ends = []
     for broker in (KAFKA, OURS):
         with SaslProbe(pair.ports[broker]["SASL"]) as probe:
@@ -274,7 +276,7 @@ def test_an_unknown_user_of_scram_fails_at_the_last_step_only_here(pair: SaslPai
 
 
 def test_a_mechanism_that_is_not_enabled_is_told_again_only_here(pair: SaslPair) -> None:
-    """Kafka hangs up without a word when a client logs in again with one."""
+    """Kafka closes the connection without a response when a client logs in again with such a mechanism."""
     ends = []
     for broker in (KAFKA, OURS):
         with SaslProbe(pair.ports[broker]["SASL"]) as probe:
@@ -341,8 +343,8 @@ def lets_in(pair: SaslPair, broker: int, token_id: str, hmac: str) -> Any:
 
 @pytest.mark.parametrize("way", ["zookeeper", "brokers"])
 def test_a_user_that_kafkas_tool_makes_can_log_in_at_both(pair: SaslPair, way: str) -> None:
-    """The tool works through ZooKeeper and through the brokers; a new password ends the old one, and a removal ends
-    both.
+    """The tool works through ZooKeeper and through the brokers. A new password invalidates the old one, and a removal
+    invalidates both.
     """
     at_brokers = ["--bootstrap-server", pair.bootstrap(OURS), "--command-config", str(pair.client_file("alice"))]
     at = ["--zookeeper", pair.zookeeper] if way == "zookeeper" else at_brokers

@@ -1,5 +1,5 @@
 """The APIs of security and quotas against a broker without an authorizer: ours responds as Apache Kafka 3.9.1 does, in
-every version, and so Kafka's tools say the same.
+every version, so Kafka's tools print the same.
 
 Changes of quotas: test_quotas.py.
 """

@@ -1,5 +1,4 @@
-"""The clients that a port with TLS accepts, row by row, at Apache Kafka 3.9.1 and at our broker in one cluster with it.
-"""
+"""Which clients a TLS port accepts, case by case, at Apache Kafka 3.9.1 and at our broker in one cluster with it."""
 
 from __future__ import annotations
 
@@ -57,7 +56,9 @@ ROWS: Mapping[str, Callable[[SaslPair], ssl.SSLContext]] = {
 
 
 def answer(pair: SaslPair, broker: int, made: ssl.SSLContext) -> str:
-    """Whether a request gets a response, and over which version. TLS 1.3 may refuse after the client's handshake."""
+    """Whether a request gets a response, and over which TLS version. With TLS 1.3, the broker may refuse after the
+    client's handshake.
+    """
     try:
         with (
             socket.create_connection(("127.0.0.1", pair.ports[broker]["TLS"]), _TIMEOUT_S) as plain,
@@ -83,7 +84,7 @@ def test_a_client_of_tls_is_let_in_or_refused_as_at_apache_kafka(pair: SaslPair,
     ids=["HTTP", "Kafka in plain text", "junk in a record", "zeros"],
 )  # fmt: skip
 def test_what_is_no_tls_ends_the_connection_as_at_apache_kafka(pair: SaslPair, said: bytes) -> None:
-    """There is no response, except for an alert of TLS (a record of type 21), which both may send."""
+    """There is no response, except a TLS alert (a record of type 21), which both brokers may send."""
     seen = {}
     for broker in (KAFKA, OURS):
         with socket.create_connection(("127.0.0.1", pair.ports[broker]["TLS"]), _TIMEOUT_S) as connection:

@@ -162,7 +162,7 @@ _OFFSETS = {
 
 
 def _write_records(target: targets.Target) -> None:
-    """Ten records into each of three partitions, the newest timestamp in the middle."""
+    """Write ten records into each of three partitions, with the newest timestamp in the middle."""
     for partition in range(3):
         builder = RecordBatchBuilder()
         for number in (*range(5), 9, *range(5, 9)):

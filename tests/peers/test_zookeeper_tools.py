@@ -108,7 +108,7 @@ def test_topic_is_created_listed_described_enlarged_and_deleted(
 
     _tool(version, target, _TOPICS, "--alter", "--topic", topic, "--partitions", "4")
     wait_until(lambda: _leaders(target, topic) == 4, _PICKED_UP_S, "leaders of four partitions")
-    if target.name == KAFKA_ZK:  # Apache Kafka's controller gives no new one before it starts again
+    if target.name == KAFKA_ZK:  # Apache Kafka's controller assigns no new id before it restarts
         assert _topic_znode(znodes, topic)["topic_id"] == topic_id
     assert _config(target, topic, "segment.bytes") == "2000000"
     _write(target, topic, 3, _RECORDS)

@@ -34,7 +34,7 @@ class Step(NamedTuple):
     """One command; `{folder}` in an argument is the folder of the test's files.
 
     Brokers apply a change of their configuration shortly after its response. Therefore, the command is repeated until
-    its output contains `until`, and no longer contains `gone`.
+    its output contains `until` and does not contain `gone`.
     """
 
     name: str

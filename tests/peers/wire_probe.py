@@ -1,4 +1,4 @@
-"""Some hand-written requests: readiness and controller of a broker, one unchanged batch, and its producer.
+"""Hand-written requests for a broker's readiness and controller, an unchanged batch, and the batch's producer.
 
 They need no client library, so the response comes within milliseconds of the broker's readiness, and a batch can be
 sent twice.

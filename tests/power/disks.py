@@ -38,7 +38,7 @@ class DiskError(Exception):
 
 
 def _run(*command: str | Path) -> str:
-    """The output of a command. Raises: DiskError."""
+    """Run a command; returns its output. Raises: DiskError."""
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     if done.returncode:
         raise DiskError(f"{' '.join(map(str, command))}: {done.stderr.strip() or done.returncode}")
@@ -105,7 +105,7 @@ def pool(root: Path | None = None) -> Iterator[Pool]:
 
 
 def _alone(root: Path) -> AbstractContextManager[None]:
-    """A lock for the time in which pools appear in the folder or are removed."""
+    """Hold a lock while pools are created in the folder or removed from it."""
     return alone(root.with_name(f"{root.name}-pools"))
 
 
@@ -135,7 +135,7 @@ def _unmount(point: Path) -> None:
 
 
 def _when_helpers_have_ended(failure: type[Exception], action: Callable[[], object]) -> None:
-    """Repeat work that may fail as long as the helper processes of a killed broker still run. Raises: ``failure``."""
+    """Repeat work that may fail while the helper processes of a killed broker still run. Raises: ``failure``."""
     deadline_s = time.monotonic() + _HELPERS_END_S
     while True:
         try:
@@ -179,7 +179,7 @@ class Image:
 class Machine:
     """A disk of two volumes; each is mounted at one place, whichever image of the disk that is.
 
-    A clone of a file system has its identity, so an image is mounted only when the one before is not any more.
+    A clone of a file system has the same identity, so an image is mounted only after the previous one was unmounted.
     """
 
     def __init__(self, pool: Pool, name: str, filesystem: str) -> None:

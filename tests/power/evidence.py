@@ -49,7 +49,7 @@ def _of_one(broker: BrokerProcess) -> str:
     os.kill(broker.pid, signal.SIGABRT if is_ours else signal.SIGQUIT)
     deadline_s = time.monotonic() + _STACKS_S
     while time.monotonic() < deadline_s and not (is_ours and not broker.alive):
-        if "Heap\n" in broker.process.output()[size:]:  # Java writes this behind the stacks
+        if "Heap\n" in broker.process.output()[size:]:  # Java writes this after the stacks
             break
         time.sleep(_POLL_S)
     return f"{before}\n{held}\n-- its stacks:\n{broker.process.output()[size:]}"

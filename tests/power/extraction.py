@@ -31,10 +31,10 @@ TOPIC = Topic("extracted", durable=True, config=FLUSHED)
 _ENVIRON = {**ENVIRON, **LOCAL}
 _RUN_UP_S = 2
 _CHANCE = 0.4
-"""The probability of a cut at each of the points of the protocol."""
+"""The probability of a cut at each point of the protocol."""
 _RUN_TIMEOUT_S = 400
 _RUNS_AFTER = 2
-"""The number of runs after a cut; the first one may only finish the interrupted one."""
+"""The number of runs after a cut; the first may only finish the interrupted run."""
 
 
 class Extraction:
@@ -49,7 +49,7 @@ class Extraction:
         self._lake = self._host.machine.volumes[1] / "lake"
 
     def play(self, cuts: int) -> Iterator[Verdict]:
-        """Write and extract, cut the power that often at points of chance, then judge each cut."""
+        """Write and extract, cut the power ``cuts`` times at random points, then judge each cut."""
         for number, cut in enumerate(self._run(cuts)):
             started_s = time.monotonic()
             violations = self._judge(cut)
@@ -132,8 +132,9 @@ def lake(folder: Path) -> list[tuple[int, str | None]]:
 
 
 def faults(history: History, mark: Mark, found: Sequence[tuple[int, str | None]]) -> Iterator[str]:
-    """What is wrong with the lake: a record that was acknowledged before the cut is missing, one is there twice, or was
-    not produced."""
+    """The faults of the lake: a record that was acknowledged before the cut is missing, a record is there twice, or was
+    not produced.
+    """
     counts = Counter(offset for offset, _ in found)
     if missing := [each.offset for each in history.before(TOPIC.name, mark) if each.offset not in counts]:
         yield f"{len(missing)} acknowledged records are missing, first {min(missing)}, last {max(missing)}"

@@ -91,8 +91,8 @@ class History:
 
 
 class Mark(NamedTuple):
-    """A cut, as lengths of a history's lists: the confirmed entries before it began, and those in ``asked`` before it
-    ended.
+    """A cut, as lengths of a history's lists: the entries confirmed before the cut began, and the entries of ``asked``
+    before it ended.
     """
 
     acknowledged: Mapping[str, int]

@@ -73,8 +73,8 @@ class Host:
         )
 
     def _start(self, zookeeper: EmbeddedZooKeeper, broker: BrokerProcess) -> None:
-        """Our broker starts beside ZooKeeper and waits until its previous registration is gone; Kafka's broker would
-        exit because of that registration, so it starts afterwards.
+        """Start both servers. Our broker starts beside ZooKeeper and waits until its previous registration is gone.
+        Kafka's broker would exit because of that registration, so it starts afterwards.
         """
         before_ms = time.time() * 1000
         if self._kind == servers.OURS:

@@ -97,7 +97,8 @@ def holes(topic: Topic, history: History, mark: Mark, log: Log) -> Iterator[str]
 
 def _written(topic: Topic, history: History, mark: Mark, log: Log) -> dict[int, Record]:
     """The records that were produced between a log's ends. Markers of transactions may follow, which are also written
-    after the cut. Then the end is after the last record that was read, or confirmed before the cut."""
+    after the cut. The end is therefore after the last record that was read, or that was confirmed before the cut.
+    """
     end = log.end
     if topic.transactional:
         confirmed = history.before(topic.name, mark) if topic.durable else ()

@@ -37,7 +37,7 @@ _REASSIGNED = ((2, 0, 1), (0, 1), (1, 0, 2), (2, 1))
 
 
 class Minority:
-    """The run of one seed on one file system, on which the victim's log directories lie."""
+    """The run of one seed on one file system, which holds the victim's log directories."""
 
     def __init__(self, pool: Pool, filesystem: str, kind: str, seed: int) -> None:
         self.name = f"{filesystem} minority {kind} seed {seed}"
@@ -111,7 +111,8 @@ class Minority:
         return violations
 
     def _explained(self, judge: str, error: Exception) -> Violation:
-        """A violation with evidence. It is the last one of a run, because our brokers end when they write their stacks.
+        """A violation with evidence. It is the last one of a run, because our brokers end after writing their
+        stacks.
         """
         return Violation(judge, "-", f"{error}\n{evidence.of(self._brokers, self._zookeeper)}")
 

@@ -75,7 +75,9 @@ def _read(bootstrap: str, group: str, topics: Sequence[str], isolation: str) -> 
 
 
 def _committed(consumer: confluent_kafka.Consumer, topics: Sequence[str]) -> Offsets | None:
-    """The group's offsets; None if no response is final in time, as while a transaction that commits them is open."""
+    """The group's offsets; None if no final response comes in time, for example while a transaction that commits them
+    is open.
+    """
     asked = [confluent_kafka.TopicPartition(topic, 0) for topic in topics]
     try:
         return {each.topic: each.offset for each in consumer.committed(asked, timeout=_TIMEOUT_S) if each.offset >= 0}

@@ -39,7 +39,7 @@ def broker(
     kind: str, folder: Path, broker_id: int, port: int, log_dirs: Sequence[Path], connect: str,
     properties: Mapping[str, str],
 ) -> BrokerProcess:  # fmt: skip
-    """A broker that is not started yet; its configuration and log lie in ``folder``."""
+    """A broker that is not started yet; its configuration and log are in ``folder``."""
     made = BrokerProcess(folder, broker_id, port, connect, {**properties, "log.dirs": ",".join(map(str, log_dirs))})
     if kind == KAFKA:
         made.process.command = broker_command(made.properties_file)
@@ -55,7 +55,7 @@ def last_exception(process: BrokerProcess) -> str:
 
 
 def forget_dead(connect: str, broker_ids: Sequence[int], before_ms: float) -> None:
-    """Delete what killed brokers registered before a time, as the end of their sessions would."""
+    """Delete the registrations that killed brokers made before the given time, as the end of their sessions would."""
     client = KazooClient(connect)
     client.start()
     try:

@@ -1,4 +1,4 @@
-"""One machine with a ZooKeeper and a broker loses power. The cluster is started after each cut of a run, and judged."""
+"""One machine with a ZooKeeper and a broker loses power. After each cut of a run, the cluster is started and judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evidence about a broker that does not respond shows its activity."""
+"""The evidence about a broker that does not respond shows what the broker is doing."""
 
 from __future__ import annotations
 

@@ -22,9 +22,8 @@ _POLICIES = ("delete", "compact", "compact,delete")
 class Upheavals:
     """Changes one after the other, chosen by ``rng``. The broker responds to a move before the move is done.
 
-    Args:
-        log_dirs: those of the broker ``broker_id``, between which replicas move.
-        replicas: for topics that are reassigned: the lists of brokers that they alternate between.
+    Args: log_dirs: those of the broker ``broker_id``, between which replicas move. replicas: the lists of brokers
+    between which reassigned topics alternate.
     """
 
     def __init__(

@@ -63,10 +63,10 @@ class _Client(threading.Thread):
         """Wait until all requests have their responses."""
 
     def close(self) -> None:
-        """Give up its connections, without waiting."""
+        """Release the client's connections, without waiting."""
 
     def next_record(self, topic: str, number: int) -> Record:
-        """Half of the keys are used again and again, and half only once; each value is unique."""
+        """Half of the keys recur, and half are used only once; each value is unique."""
         hot = self.random.random() < 0.5
         key = b"hot-%d" % self.random.randrange(_HOT_KEYS) if hot else b"once-%d" % number
         if hot and self.random.random() < 0.05:
@@ -107,7 +107,9 @@ class Writer(_Client):
         self._producer.poll(0)
 
     def _timestamp_ms(self) -> int:
-        """Records of the first second expire within the run, those of the tenth after minutes, when a cut is judged."""
+        """Records of the first second expire within the run. Those of the tenth second expire after minutes, when a cut
+        is judged.
+        """
         age_s = time.time() - self._begun_s
         return int((self._begun_s + 3 + 20 * age_s) * 1000) - RETENTION_MS
 
@@ -187,7 +189,7 @@ class TransactionWriter(_Client):
 
 
 class Committer(_Client):
-    """Commits, for a group, the offset behind the last acknowledged record of each topic."""
+    """Commits, for a group, the offset after the last acknowledged record of each topic."""
 
     def __init__(self, bootstrap: str, history: History, seed: int) -> None:
         super().__init__(history, seed)

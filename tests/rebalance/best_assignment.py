@@ -11,8 +11,8 @@ def least_squares_and_moves(snapshot: GroupSnapshot) -> tuple[int, int]:
     """The smallest possible sum of squared counts, and the smallest number of moves among the assignments with it.
 
     The partitions are added one by one; for each tuple of counts, only the smallest number of moves that leads to it is
-    kept. The sum of squares is smallest if and only if no thread can pass a partition on, directly or by a chain, to
-    one that has at least two fewer.
+    kept. The sum of squares is smallest if and only if no thread can pass a partition, directly or through a chain, to
+    a thread that has at least two fewer.
     """
     threads = sorted({thread for readers in snapshot.threads.values() for thread in readers})
     moves_of = {(0,) * len(threads): 0}

@@ -1,5 +1,6 @@
-"""Assignments computed by Kafka's own consumers. Unit tests check that ours are equal; peer tests check that Kafka's
-still are."""
+"""Assignments computed by Kafka's own consumers. Unit tests check that our assignments equal them; peer tests check
+that Kafka's still do.
+"""
 
 from __future__ import annotations
 

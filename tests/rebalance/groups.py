@@ -31,7 +31,7 @@ class Group(NamedTuple):
 def equal_members(
     count: int, topics: Sequence[str], streams: int = 1, first: int = 0
 ) -> dict[str, ConsumerRegistration]:
-    """Members ``m000`` … subscribed to the same topics."""
+    """Members ``m000`` … that subscribe to the same topics."""
     subscription = dict.fromkeys(topics, streams)
     return {f"m{number:03}": ConsumerRegistration(subscription) for number in range(first, first + count)}
 

@@ -40,5 +40,5 @@ _PIECES = (
 
 
 def random_regex(rng: random.Random) -> str:
-    """Pieces in any order: most are still valid."""
+    """Returns pieces in any order; most results are still valid."""
     return "".join(rng.choice(_PIECES) for _ in range(rng.randint(1, 7)))

@@ -2,8 +2,8 @@
 lease.
 
 It deletes owner znodes without checking their owner and commits without checking a version. It attempts a rebalance
-four times with pauses, and then owns nothing until the next event. Range only.
-Source: ZookeeperConsumerConnector.scala@0.10.2 (syncedRebalance, rebalance, reflectPartitionOwnershipDecision).
+four times with pauses, and then owns nothing until the next event. It knows only the range strategy. Source:
+ZookeeperConsumerConnector.scala@0.10.2 (syncedRebalance, rebalance, reflectPartitionOwnershipDecision).
 """
 
 from contextlib import suppress

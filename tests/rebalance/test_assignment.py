@@ -46,19 +46,19 @@ def test_wildcards_are_expanded_to_existing_topics(pattern: str, regex: str, top
 
 
 def test_internal_topics_can_be_included() -> None:
-    """exclude.internal.topics=false."""
+    """The configuration is exclude.internal.topics=false."""
     members = {"a": ConsumerRegistration({"__.*": 1}, WHITE_LIST)}
     snapshot = group_snapshot(members, PARTITIONS_OF, exclude_internal_topics=False)
     assert set(snapshot.threads) == {"__consumer_offsets", "__transaction_state"}
 
 
 def test_a_wildcard_without_subscription_is_static() -> None:
-    """Kafka's reader rule: an empty map names no expression."""
+    """Kafka's reader applies this rule: an empty map names no expression."""
     assert group_snapshot({"a": ConsumerRegistration({}, WHITE_LIST)}, PARTITIONS_OF).threads == {}
 
 
 def test_no_streams_are_no_threads() -> None:
-    """Kafka's consumer fails on such a registration; ours gives its topics to the others."""
+    """Kafka's consumer fails on such a registration; our consumer gives its topics to the other members."""
     members = {"a": ConsumerRegistration({"t1": 0, "t2": 0}), "b": ConsumerRegistration({"t1": 1})}
     assert group_snapshot(members, PARTITIONS_OF).threads == {"t1": ("b-0",)}
 

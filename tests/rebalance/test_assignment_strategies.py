@@ -75,7 +75,7 @@ def test_deterministic_in_any_order(assignor: Assignor, group: Group, rng: rando
 @pytest.mark.integration
 @every_strategy
 def test_deterministic_in_every_process(assignor: Assignor) -> None:
-    """Twenty rounds, each starting from the previous assignment, with two seeds for Python's hashes."""
+    """There are twenty rounds, each starting from the previous assignment, with two seeds for Python's hashes."""
     outputs = {
         subprocess.run(
             [sys.executable, "-c", _DIGEST, assignor.name],
@@ -108,7 +108,9 @@ def test_the_snapshot_is_not_modified(assignor: Assignor) -> None:
 @every_strategy
 @pytest.mark.parametrize("topic_count", [1, 100, 2000])
 def test_200_members_on_2000_partitions_take_less_than_a_second(assignor: Assignor, topic_count: int) -> None:
-    """CPU time, including the worst case that one member had all partitions. It usually takes a fifth of the limit."""
+    """The limit is CPU time and covers the worst case, in which one member had all partitions. The calculation usually
+    takes a fifth of it.
+    """
     topics = {f"t{number}": range(2000 // topic_count) for number in range(topic_count)}
     members = equal_members(200, list(topics))
     hoarded = dict.fromkeys(everything(group_snapshot(members, topics)), "m000-0")

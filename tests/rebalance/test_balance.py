@@ -21,7 +21,7 @@ audience_lists = st.lists(
 def test_an_assignment_is_balanced_if_and_only_if_it_follows_the_full_loads(
     listed: list[tuple[frozenset[int], int]],
 ) -> None:
-    """Of all assignments, these have the smallest sum of squared counts."""
+    """Assignments that follow the full loads have the smallest sum of squared counts."""
     audiences = [audience for audience, _ in listed]
     full = full_loads(audiences, [size for _, size in listed], THREADS)
     partitions = [audience for audience, size in listed for _ in range(size)]

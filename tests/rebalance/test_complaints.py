@@ -56,7 +56,7 @@ def nothing_is_owned_and_unread(group: Group) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("after_ms", [0, 1000, 3000, 6000, 9000, 12_000])
 def test_3_a_restart_sooner_than_the_session_timeout_is_no_failure(strategy: str, after_ms: int) -> None:
-    """apache/pinot#97: the ghost's znodes made the rebalance fail for good."""
+    """apache/pinot#97: because of the ghost's znodes, the rebalance failed for good."""
     group = Group({"t": 4})
     first, second = group.join_all("ab", [strategy], instance_timeout_ms=10_000)
     second.kill()
@@ -188,7 +188,7 @@ def claim_follows_the_release(group: Group) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_11_a_blip_shorter_than_the_session_causes_no_rebalance(strategy: str, seed: int) -> None:
-    """pykafka#369: one SUSPENDED killed the worker for good."""
+    """pykafka#369: one SUSPENDED event killed the worker for good."""
     blip(Group({"t": 4}, seed), strategy)
 
 
@@ -239,7 +239,7 @@ def others_znodes_stay(group: Group) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_13_changes_during_a_rebalance_are_not_missed(strategy: str, seed: int) -> None:
-    """kazoo#259, #257: a partitioner that waited for its last lock missed changes during the wait."""
+    """kazoo#259, #257: a partitioner missed changes while it waited for its last lock."""
     changes_are_seen(Group({"t": 6}, seed), strategy)
 
 

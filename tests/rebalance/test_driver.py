@@ -205,7 +205,7 @@ def test_a_live_holder_of_the_instance_id_stays_when_zookeeper_was_away() -> Non
 
 
 def test_the_place_of_a_static_member_is_kept_while_zookeeper_is_away() -> None:
-    """No member can return during that time."""
+    """No member can return while ZooKeeper is away."""
     group = Group({"t": 6})
     first, second = group.join_all("ab", instance_timeout_ms=8000)
     mark, owned = len(first.events), second.owned

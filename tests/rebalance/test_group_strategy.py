@@ -47,7 +47,7 @@ def test_members_vote_on_the_strategies_that_all_announce(announced: list[tuple[
 def test_beside_a_member_that_announces_nothing_it_is_range_unless_roundrobin_is_all_there_is(
     announced: list[tuple[str, ...]], expected: str
 ) -> None:
-    """The strategy of Kafka's consumer is not known; its default is range. All of our members make the same choice."""
+    """The strategy of Kafka's consumer is unknown; its default is range. All our members make the same choice."""
     choice = choose(members((), *announced))
     assert choice.strategy.name == expected and not choice.strategy.by_leader and choice.warning
     assert choice.why == f"falls back to eager {expected}: m0 announces no strategy"
@@ -65,5 +65,5 @@ def test_the_oldest_of_our_members_leads() -> None:
 
 
 def test_cooperative_strategies_need_a_leader() -> None:
-    """Otherwise, two members could compute assignments from different owners."""
+    """Without a leader, two members could compute assignments from different owners."""
     assert all(strategy.by_leader for strategy in STRATEGIES.values() if strategy.incremental)

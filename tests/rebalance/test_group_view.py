@@ -32,7 +32,7 @@ def written(strategy: str = "cooperative-sticky", **threads: str) -> GroupAssign
 
 
 def test_the_target_is_unknown_until_everything_it_follows_from_is_read() -> None:
-    """Until then, a member keeps its partitions: releasing them would be a needless rebalance."""
+    """Until the target is known, a member keeps its partitions: releasing them would be a needless rebalance."""
     read = {"partitions": {"t": (0, 1)}, "broker_ids": frozenset({1})}
     assert view("range", **read).target() == {T0: 0, T1: 1}
     for missing in ("partitions", "broker_ids", "members", "strategy"):

@@ -20,7 +20,7 @@ GROUPS: dict[str, Sequence[Sequence[str]]] = {
 }
 STRIKES = 25
 REST_MS = 40_000
-"""The time for two ghosts in a row, the backoff of claims, and the remaining deliveries."""
+"""Covers two ghosts in a row, the backoff of claims, and the remaining deliveries."""
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def test_a_group_of_static_members_survives_whatever_happens(campaign_seed: int)
 
 
 def test_a_group_with_old_consumers_delivers_everything(campaign_seed: int) -> None:
-    """Old consumers have no fence, so no more than this is promised."""
+    """Old consumers have no fence, so this is all that the group promises."""
     group = Group({"t": 5, "u": 2}, campaign_seed)
     old = [group.join_old("x"), group.join_old("y")]
     faults = Faults(group, GROUPS["mixed"])

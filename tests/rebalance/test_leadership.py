@@ -22,7 +22,7 @@ def static(name: str) -> ConsumerRegistration:
 
 
 def view(*names: str, strategy: str = "sticky", registration: Any = lambda name: DYNAMIC, **fields: Any) -> GroupView:
-    """The first name is this member, which is the oldest."""
+    """The view of the member that is named first, which is the oldest."""
     members = {name: Member(registration(name), age) for age, name in enumerate(names)}
     made = GroupView(names[0], registration(names[0]), True, members, STRATEGIES[strategy])
     made.partitions, made.assignment_version = {"t": (0, 1, 2, 3)}, ABSENT
@@ -142,7 +142,7 @@ def test_who_is_away_gets_no_new_topic_but_counts_when_partitions_are_shared() -
 
 
 def test_a_static_member_that_is_away_keeps_the_share_of_its_capacity() -> None:
-    """Its registration is gone, so the assignment has its capacity."""
+    """The member's registration is gone, so its capacity is taken from the assignment."""
 
     def member(name: str) -> ConsumerRegistration:
         return replace(static(name), strategies=("weighted",), capacity=3 if name == "b" else 1)

@@ -40,6 +40,6 @@ def test_equal_hashes_are_sorted_by_name() -> None:
 
 @given(groups(equal=True))
 def test_balanced_over_all_topics_of_equal_members(group: Group) -> None:
-    """The documented promise of Kafka's assignor."""
+    """Kafka documents this property of its assignor."""
     counts = loads(group.snapshot, RoundRobinAssignor().assign(group.snapshot)).values()
     assert max(counts) - min(counts) <= 1

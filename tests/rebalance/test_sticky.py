@@ -53,8 +53,9 @@ def judged(snapshot: GroupSnapshot, assignment: Assignment) -> tuple[int, int]:
 
 @given(groups())
 def test_no_move_can_improve(group: Group) -> None:
-    """KIP-54's balance for different subscriptions, and a stronger property: no chain of moves can improve it
-    either."""
+    """The test checks KIP-54's balance for different subscriptions, and a stronger property: no chain of moves improves
+    it.
+    """
     snapshot = group.snapshot
     assignment = assign(snapshot)
     counts = loads(snapshot, assignment)
@@ -65,7 +66,7 @@ def test_no_move_can_improve(group: Group) -> None:
 @settings(max_examples=300)
 @given(small_groups())
 def test_of_all_balanced_assignments_it_moves_the_fewest(snapshot: GroupSnapshot) -> None:
-    """Compared with all possible assignments."""
+    """The test compares the result with all possible assignments."""
     assert judged(snapshot, assign(snapshot)) == least_squares_and_moves(snapshot)
 
 

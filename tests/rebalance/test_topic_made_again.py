@@ -44,7 +44,7 @@ def all_of(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[in
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("gap_ms", [None, 0, 1, 3, 10, 2000])
 def test_the_first_records_of_the_new_topic_are_not_skipped(strategy: str, gap_ms: float | None) -> None:
-    """The members keep running. ``None``: they never observe that the topic is missing."""
+    """The members keep running. ``None``: no member ever observes that the topic is missing."""
     starts_anew(Group({"t": PARTITIONS, "u": 2}), strategy, gap_ms)
 
 

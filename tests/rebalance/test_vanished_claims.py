@@ -136,7 +136,7 @@ def test_an_owner_znode_that_is_written_by_hand_is_still_watched() -> None:
 
 
 def test_no_offset_is_committed_without_the_claim() -> None:
-    """This holds even before the owner is notified that its claim is gone."""
+    """No offset is committed even before the owner is notified that its claim is gone."""
     no_commit_without_claim(Group({"t": 2}))
 
 

@@ -103,14 +103,16 @@ def test_of_equal_claims_who_had_more_keeps_it() -> None:
 
 
 def test_what_rounding_takes_on_one_topic_it_returns_on_another() -> None:
-    """Otherwise the member of the largest capacity would get the only partition of every topic."""
+    """Without this, the member with the largest capacity would get the only partition of every topic."""
     readers = {"x": ("a-0", "b-0"), "y": ("a-0", "b-0", "c-0"), "z": ("a-0", "b-0", "d-0")}
     snapshot = GroupSnapshot(readers, dict.fromkeys(readers, (0,)), {}, {"a": 3, "b": 2, "c": 1, "d": 1})
     assert shares(assign(snapshot)) == {"a": 2, "b": 1}
 
 
 def test_a_group_with_a_member_that_does_not_know_it_runs_what_all_know() -> None:
-    """``range`` beside Kafka's consumer; beside ours of an earlier version, what both announce."""
+    """Beside Kafka's consumer, the strategy is ``range``; beside an earlier version of ours, it is one that both
+    announce.
+    """
 
     def chosen(*others: str) -> str:
         lists = {"a": ("weighted", "sticky", "range"), "b": others}

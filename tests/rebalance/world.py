@@ -1,4 +1,4 @@
-"""Members of a group on the in-memory ZooKeeper: real drivers, consumers that hand out numbers instead of records.
+"""Members of a group on the in-memory ZooKeeper: real drivers, and consumers that hand out numbers instead of records.
 
 A ``Process`` is paused and killed as a whole: neither messages nor its own timers reach it. Timers and messages that
 became due during the pause arrive when the process resumes, its own timers first. So a zombie acts before it learns
@@ -145,17 +145,17 @@ class Process:
     # Faults and changes
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Like SIGSTOP."""
         self.clock.pause()
         self.client.pause()
 
     def wake(self) -> None:
-        """SIGCONT."""
+        """Like SIGCONT."""
         self.clock.resume()
         self.client.resume()
 
     def kill(self) -> None:
-        """kill -9: the process never sends anything again."""
+        """Like kill -9: the process never sends anything again."""
         self.pause()
         self.alive = False
 
@@ -260,7 +260,7 @@ class Group:
         instance_timeout_ms: int | None = None,
         config: GroupConfig | None = None,
     ) -> Process:
-        """Let a member begin to start; ``instance_timeout_ms`` makes it a static one."""
+        """Make a member begin to start; ``instance_timeout_ms`` makes it a static member."""
         registration = ConsumerRegistration(
             subscription or {tp.topic: 1 for tp in self.log_ends},
             pattern,
@@ -308,8 +308,9 @@ class Group:
         self.scheduler.run(self.tool.multi(self.deletion(topic)))
 
     def make_again(self, topic: str, count: int, records: int, *, at_once: bool = False) -> None:
-        """Recreate the topic with that many records in each partition. ``at_once``: delete the old one in the
-        same multi."""
+        """Recreate the topic with ``records`` records in each partition. ``at_once``: delete the old topic in the same
+        multi.
+        """
         data = encode_assignment(TopicAssignment({number: [0] for number in range(count)}))
         deletion = self.deletion(topic) if at_once else []
         self.scheduler.run(self.tool.multi([*deletion, Create(topic_path(topic), data)]))
@@ -322,7 +323,7 @@ class Group:
         return [Delete(topic_path(topic))]
 
     def produce(self, count: int = 1) -> None:
-        """Append that many records to each partition."""
+        """Append ``count`` records to each partition."""
         for tp in self.log_ends:
             self.log_ends[tp] += count
 
@@ -373,11 +374,11 @@ class Group:
         return self.seen + violations(self.facts, self.log_ends if all_delivered else None)
 
     def settle(self, duration_ms: float = 1000) -> None:
-        """Advance the clock."""
+        """Advance the clock by this time."""
         self.scheduler.run_for(duration_ms)
 
     def is_served(self) -> bool:
-        """Every partition is delivered by its owner."""
+        """True if every partition is delivered by its owner."""
         consumers: list[Process | OldConsumer] = [*self.live, *(old for old in self.old_consumers if old.alive)]
         return {tp: consumer.consumer_id for consumer in consumers for tp in consumer.positions} == self.owners()
 
@@ -400,7 +401,7 @@ class Group:
         self._until(lambda: all(self.offset(tp) == end for tp, end in self.log_ends.items()), limit_ms)
 
     def _until(self, condition: Callable[[], bool], limit_ms: float) -> None:
-        """The condition is checked only every few ms, because each check is expensive."""
+        """Wait for the condition. It is checked only every few ms, because each check is expensive."""
         end_ms = self.scheduler.now_ms + limit_ms
         while not condition():
             if self.scheduler.now_ms > end_ms:

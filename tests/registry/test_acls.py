@@ -68,7 +68,7 @@ def test_writers_do_not_undo_each_other() -> None:
 
 
 def test_every_change_is_announced_to_all() -> None:
-    """This includes changes before the watch. An unreadable announcement may stand for any change."""
+    """Changes made before the watch was set are announced, too. An unreadable announcement may stand for any change."""
     world = World(2)
     writer, reader = (AclRegistry(client) for client in world.clients)
     seen: list[Pattern | None] = []

@@ -24,7 +24,7 @@ def registry(world: World, client: SimClient) -> BrokerRegistry:
 
 
 def test_the_broker_epoch_is_the_czxid_and_the_znode_is_at_version_1(world: World) -> None:
-    """As with Kafka 2.2+: the znode is created empty and set in one multi."""
+    """As with Kafka 2.2+, one multi creates the empty znode and sets it."""
     client = world.clients[0]
     epoch = world.scheduler.run(registry(world, client).register(broker_info(0)))
     stat = world.scheduler.run(client.exists(broker_path(0)))
@@ -80,7 +80,7 @@ def test_a_refused_registration_announces_nothing(world: World) -> None:
 
 
 def test_a_second_unclean_start_replaces_the_announcement(world: World) -> None:
-    """So a controller that deletes an announcement it has handled does not delete the new one."""
+    """A controller that deletes an announcement it has handled thus does not delete the new one."""
     client = world.clients[0]
     world.scheduler.run(registry(world, client).register(broker_info(0), unclean_start=True))
     (first,) = announced(world)[0]

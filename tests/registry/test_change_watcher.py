@@ -72,7 +72,7 @@ def test_announcements_that_are_read_are_not_missed(watched: Watched, happens: C
 
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_one_that_came_and_went_during_a_cut_is_missed(watched: Watched, goes_on: bool) -> None:
-    """The session survives, so nothing else indicates the missed change."""
+    """The session survives, so nothing else shows that a change was missed."""
     watched.reader.cut()
     watched.announce("a")
     watched.purge()

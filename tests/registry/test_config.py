@@ -75,7 +75,7 @@ def test_invalid_content_is_reported_once_with_its_znode_until_it_changes(world:
 
 @pytest.mark.parametrize("number", ["2147483647", "9999999999", "99999999999999999999"])
 def test_a_notification_with_the_greatest_number_hides_none(world: World, number: str) -> None:
-    """A person created it; ZooKeeper's own numbers continue from the previous one."""
+    """A person created the notification; ZooKeeper's own numbers continue from the previous one."""
     writer, reader = world.clients
     seen: list[str] = []
     ConfigRegistry(reader).watch_changes(lambda kind, name: seen.append(name))

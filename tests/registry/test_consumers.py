@@ -107,8 +107,9 @@ def test_a_restart_sooner_than_the_session_timeout_waits_for_its_ghost() -> None
 
 @pytest.mark.parametrize("away_ms", [100, 5000, 60_000])
 def test_a_ghost_is_outwaited_anew_after_zookeeper_was_away(away_ms: float) -> None:
-    """The old session then has its full timeout again, so the wait restarts; if the holder is alive, the refusal comes
-    that much later, too."""
+    """After the outage the old session has its full timeout again, so the wait restarts. If the holder is alive, the
+    refusal is delayed by the same time.
+    """
     world = World(3)
     world.scheduler.run(simulated(world, 0).register("g_i1", STATIC))
     world.clients[0].pause()
@@ -154,7 +155,7 @@ def test_a_registration_whose_answer_is_lost_is_found_out(after: int, applied: b
 
 
 def test_a_member_that_came_back_during_a_cut_is_a_new_one() -> None:
-    """Complaint 14: no watch fired and the names are the same, but the cversion shows that the znodes are not."""
+    """Complaint 14: no watch fired and the names are the same, but the cversion shows that the znodes are new."""
     world = World(3)
     watcher = world.clients[2]
     world.scheduler.run(simulated(world, 0).register("a", PLAIN))
@@ -199,7 +200,8 @@ def test_observers_see_what_each_watch_did() -> None:
 
 def test_a_watcher_converges_on_who_is_there_under_any_faults(campaign_seed: int) -> None:
     """Members join, leave, change and expire at random, with lost responses and cuts. In the end, the watcher knows the
-    current members."""
+    current members.
+    """
     world = World(5, campaign_seed, loss_probability=0.02)
     random = world.scheduler.random
     watcher = world.clients[4]

@@ -1,4 +1,4 @@
-"""One controller, and no write of an old one (KAFKA-6082, KAFKA-4229)."""
+"""There is one controller, and an old one writes nothing (KAFKA-6082, KAFKA-4229)."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -35,7 +35,7 @@ def controllers(world: World) -> list[ControllerRegistry]:
 
 
 def test_the_first_epoch_is_1_at_version_1(world: World) -> None:
-    """As with Kafka 2.1+: the znode is created with 0, then set."""
+    """As with Kafka 2.1+, the znode is created with 0, then set."""
     first, second = controllers(world)
     assert world.scheduler.run(first.elect(0)) == Elected(1, 1)
     assert world.scheduler.run(second.elect(1)) == Lost(0)
@@ -136,7 +136,7 @@ def test_many_writes_need_few_round_trips_and_stay_below_the_packet_limit(world:
 
 
 def test_what_fails_among_many_costs_few_more_requests(world: World) -> None:
-    """Among 1,000 operations, 3 failing ones are found by some multis; if all fail, they are not written one by one."""
+    """Of 1,000 operations, a few multis find the 3 that fail. If all fail, they are not written one by one."""
     first, _ = controllers(world)
     world.scheduler.run(first.elect(0))
     world.scheduler.run(first.fenced_writes(1, [Create(f"/n{n}") for n in (0, 500, 999)]))
@@ -217,8 +217,9 @@ class Candidate:
 
 
 def test_exactly_one_controller_under_expiries(campaign_seed: int) -> None:
-    """50 expiries, cuts and pauses: the recorded epochs never decrease, and in the end one broker believes that it is
-    the controller."""
+    """There are 50 expiries, cuts and pauses. The recorded epochs never decrease, and in the end one broker believes
+    that it is the controller.
+    """
     world = World(3, campaign_seed)
     world.scheduler.run(world.clients[0].create("/written", b"0"))
     candidates = [Candidate(world, number, client) for number, client in enumerate(world.clients)]
@@ -250,9 +251,7 @@ def test_exactly_one_controller_under_expiries(campaign_seed: int) -> None:
 
 
 def test_counts_of_operations(world: World) -> None:
-    """The measured figures: winning an election costs two reads and one multi, losing it two reads, a registration one
-    multi.
-    """
+    """Winning an election costs two reads and one multi, losing it two reads, a registration one multi."""
     first, second = controllers(world)
     winner, loser = world.clients
     world.scheduler.run(first.elect(0))  # the very first election also creates the epoch's znode

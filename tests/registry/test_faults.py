@@ -18,7 +18,7 @@ def test_of_many_faults_in_a_znode_a_few_are_reported() -> None:
 
 
 def test_of_many_znodes_with_faults_the_first_are_named() -> None:
-    """They are reported again after most of them were valid or gone in between."""
+    """The faults are reported again after most of the znodes were valid or gone in between."""
     told: list[str] = []
     faults = ZnodeFaults(told.append)
     for _ in range(2):

@@ -68,7 +68,7 @@ def test_some_offsets_of_a_dead_group_can_go(lab: GroupLab) -> None:
 
 @pytest.mark.parametrize("name", ["", "g/offsets", ".", ".."])
 def test_a_name_that_is_a_path_to_something_else_removes_nothing(lab: GroupLab, name: str) -> None:
-    """As a path, '' would be the parent of all groups, and g/offsets a part of one group."""
+    """As a path, '' would mean the parent of all groups, and g/offsets a part of one group."""
     client, registry = lab.clients[0], OffsetRegistry(lab.clients[0], GROUP)
     lab.run(registry.store({tp(0): 1}))
     with pytest.raises(NoNode):

@@ -20,7 +20,7 @@ PARENTS = ("/brokers", "/config", "/admin", "/cluster")
 
 
 def test_the_parents_that_a_broker_makes_hold_null(lab: GroupLab) -> None:
-    """This covers PERSISTENT_PATHS, all of their parents, and the chroot."""
+    """The znodes are PERSISTENT_PATHS, all of their parents, and the chroot."""
     client = lab.clients[0]
 
     async def story() -> dict[str, bytes | None]:

@@ -138,7 +138,7 @@ def test_a_waiting_member_is_notified_once_when_an_owner_goes(lab: GroupLab) -> 
 
 
 def test_a_claim_hears_of_owners_that_go_during_it_and_after_it() -> None:
-    """No watch event is lost in between: an owned partition is either claimed after all or reported as free."""
+    """No watch event is lost in between: the claim either takes an owned partition after all or reports it as free."""
     seen = set()
     for seed in range(60):
         world = World(2, seed=seed)

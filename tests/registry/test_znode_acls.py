@@ -1,4 +1,4 @@
-"""Existing znodes get Kafka's ACLs or are opened again; the set and order of visited znodes."""
+"""Existing znodes get Kafka's ACLs or are opened again. Also, which znodes are visited, and in which order."""
 
 from collections.abc import Mapping
 

@@ -7,6 +7,8 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="module")
 def without_what_others_left() -> None:
-    """Exempt what earlier tests left in this process, which each world's collections would otherwise traverse."""
+    """Exempt the objects that earlier tests left in this process, which each world's collections would otherwise
+    traverse.
+    """
     gc.collect()
     gc.freeze()

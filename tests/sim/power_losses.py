@@ -12,7 +12,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.sim.world.world import SESSION_TIMEOUT_MS
 
 KNOWN_TO_CONTROLLERS_MS = 2 * SESSION_TIMEOUT_MS
-"""After this time, every controller knows of a broker's registration, and its earlier decisions are written."""
+"""After this time, every controller knows a broker's registration, and its earlier decisions are written."""
 
 
 class PowerLosses:
@@ -33,7 +33,7 @@ class PowerLosses:
         return frozenset(broker_id for broker_id, lost_ms in self._lost_ms.items() if lost_ms >= time_ms)
 
     def power_lost(self, time_ms: float, broker_id: int) -> None:
-        """A broker's machine has lost power. The broker may have been down already."""
+        """Called when a broker's machine has lost power. The broker may have been down already."""
         self._lost_ms[broker_id] = time_ms
         for tp, whole in self._whole.items():
             self._whole[tp] = whole - {broker_id}
@@ -59,5 +59,5 @@ class PowerLosses:
             if time_ms - registered_ms[better] > KNOWN_TO_CONTROLLERS_MS
         ]
         self._excused_until_ms[tp] = time_ms
-        self._whole[tp] |= {leader}  # from now on, its log is the right one
+        self._whole[tp] |= {leader}  # from here on, this leader's log is the right one
         return broken

@@ -41,8 +41,8 @@ def hosted_replicas(tp: TopicPartition, running: Running) -> dict[int, Partition
 
 
 def is_ahead(state: StateSample, running: Running) -> bool:
-    """Whether a member of the ISR may lack records below the leader's high watermark: a quick check before the judge's,
-    since it runs fifty times a second.
+    """Whether a member of the ISR may lack records below the leader's high watermark. This is a quick check before the
+    judge's, since it runs fifty times a second.
     """
     _, tp, leader_id, _, _, isr, _ = state
     hosted = running.get(leader_id)

@@ -95,7 +95,7 @@ _STATE = "/state"
 
 
 rare_key_of = partial(key_of, keys=60)
-"""With these keys, a record stays the last one of its key for longer than a broker needs to restart and catch up."""
+"""With 60 keys, a record stays the last one of its key for longer than a broker needs to restart and catch up."""
 
 _SEQUENCE_PROBABILITY = 0.3
 
@@ -229,7 +229,7 @@ class ReplicatedRun(Run):
     # -- observations ---------------------------------------------------------------------------------------------
 
     def written(self, operations: Iterable[Operation], session_id: int) -> None:
-        """A session has written to ZooKeeper."""
+        """Called when a session has written to ZooKeeper."""
         for operation in operations:
             if isinstance(operation, Create | SetData) and operation.path.endswith(_STATE):
                 self._state_written(operation.path, session_id)
@@ -318,7 +318,7 @@ class ReplicatedRun(Run):
                 for broker_id, partition in self.replicas_of(tp).items()
                 if broker_id in state.isr and partition.leader_epoch == state.leader_epoch
             }
-            if tp.topic == COMPACTED:  # each replica is compacted by itself
+            if tp.topic == COMPACTED:  # each replica is compacted independently
                 keys = [self._replica_logs.read_keys(*member) for member in members.items()]
                 self.broken += replica_judges.last_records(self.world.now_ms, tp, keys)
                 continue
@@ -455,7 +455,7 @@ def _is_flushed(tp: TopicPartition) -> bool:
 
 
 def _judged_states(run: ReplicatedRun) -> list[str]:
-    """Judge the history of the state znodes, also of a run that got stuck."""
+    """Judge the history of the state znodes, even of a run that got stuck."""
     facts = run.history.facts
     broken = judges.controllers(facts)
     broken += replica_judges.leaders(facts)
@@ -467,7 +467,7 @@ def _judged_states(run: ReplicatedRun) -> list[str]:
 def _with_a_sequence(
     random: Random, plan: Sequence[Fault], brokers: Sequence[str], end_ms: int, kinds: Sequence[str]
 ) -> list[Fault]:
-    """The plan, sometimes with one of these sequences added, which ends before ``end_ms``."""
+    """The plan, sometimes with one of these sequences added; the sequence ends before ``end_ms``."""
     if random.random() >= _SEQUENCE_PROBABILITY:
         return list(plan)
     at_ms = random.randint(1_000, end_ms - COMPOSED_MS)

@@ -50,7 +50,7 @@ def watermark_of_the_fastest_follower(patch: pytest.MonkeyPatch) -> None:
 
 
 def watermark_without_the_pending_isr(patch: pytest.MonkeyPatch) -> None:
-    """The watermark ignores a follower that is being removed from the ISR, and one that is being added."""
+    """The watermark ignores a follower whose addition to the ISR or removal from it is pending."""
     patch.setattr(Pending, "maximal_isr", property(lambda self: min(self.proposed, self.isr, key=len)))
 
 

@@ -111,7 +111,7 @@ def no_lease_of_a_broker_member(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_check_of_the_generation_and_no_lease(patch: pytest.MonkeyPatch) -> None:
-    """Both, so that a zombie may commit what it delivers."""
+    """Removes both safeguards, so that a zombie may commit what it delivers."""
     no_check_of_the_generation(patch)
     no_lease_of_a_broker_member(patch)
 

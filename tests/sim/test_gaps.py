@@ -118,7 +118,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("is_controller", [False, True])
 def test_nobody_waits_for_a_broker_that_stops_cleanly(cluster: Cluster, is_controller: bool) -> None:
-    """This holds however long the broker takes to close its logs; it stays registered until then."""
+    """Producers do not wait, however long the broker takes to close its logs; it stays registered until then."""
     stopping = cluster.broker(is_controller=is_controller)
     cluster.write_to_what_is_led_by(stopping)
     begun_ms = cluster.world.now_ms

@@ -7,13 +7,15 @@ from kafka_zk.broker.controller.events import ControllerElected
 from kafka_zk.broker.group.events import AssignmentCompleted
 from kafka_zk.broker.replica.events import RoleChanged
 from kafka_zk.broker.replica.partition import Role
-from kafka_zk.sim.judges import broker_group
+from kafka_zk.sim.judges import broker_group, transactions
 from kafka_zk.sim.judges import cluster as judges
 from kafka_zk.sim.world.clients import key_of
 from kafka_zk.sim.world.history import (
     Acked,
     Assigned,
+    Began,
     Committed,
+    Ended,
     Fact,
     Found,
     HandedOut,
@@ -234,3 +236,25 @@ def test_a_compacted_log_keeps_the_last_value_of_each_key(kept: dict[int, str], 
     logs = {COMPACTED: [Found(COMPACTED, offset, value) for offset, value in kept.items()]}
     broken = judges.last_values(REPLACED, logs, key_of)
     assert (not broken) if not expected else any(expected in each for each in broken)
+
+
+OTHER = TopicPartition("durable", 1)
+
+
+@pytest.mark.parametrize(
+    ("ended", "read", "expected"),
+    [
+        ([Ended(1, "p", True)], ("p:1", "p:2"), ""),
+        ([Ended(1, "p", False)], (), ""),
+        ([], ("p:1",), ""),
+        ([Ended(1, "p", True)], ("p:2",), "p committed a transaction: readers do not get p:1 in durable-0, but p:2"),
+        ([Ended(1, "p", True)], (), "p committed a transaction: readers do not get p:1 in durable-0 and p:2 in"),
+        ([Ended(1, "p", False)], ("p:2",), "p aborted a transaction: readers get p:2 in durable-0"),
+    ],
+    ids=["committed", "aborted", "unknown", "torn", "lost", "aborted-read"],
+)
+def test_transactions(ended: list[Fact], read: tuple[str, ...], expected: str) -> None:
+    """The record before the transaction, those of another producer and of an unread partition are not part of it."""
+    facts = [sent("p:0"), Began(0, "p"), sent("p:1"), sent("q:1"), sent("p:2"), sent("p:3", OTHER), *ended, sent("p:4")]
+    [*found] = transactions.violations(facts, log(*read))
+    assert (expected in found[0] if expected else not found), found

@@ -8,12 +8,12 @@ from click.testing import CliRunner, Result
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.cluster.museum import command
-from kafka_zk.sim.judges.fates import Fate, fates
+from kafka_zk.sim.judges.fates import Fate, fates, faults
 from kafka_zk.sim.museum.exhibits import EXHIBITS, Seen, exhibit, see
 from kafka_zk.sim.museum.side_by_side import LOG, Row, rows
 from kafka_zk.sim.replay.player import COMMAND, FACT, FOUND, HELD, Line
 from kafka_zk.sim.scenarios.scenario import OLD, OURS, Statement
-from kafka_zk.sim.world.history import Acked, Fact, Found, HandedOut, Sent
+from kafka_zk.sim.world.history import Acked, Began, Ended, Fact, Found, HandedOut, Sent
 from kafka_zk.sim.world.replica_contents import changes
 
 TP = TopicPartition("t", 0)
@@ -64,6 +64,18 @@ def test_a_record_that_was_not_acknowledged_is_not_lost_and_one_in_the_log_may_b
     assert [each.fate for each in fates(facts, log)] == [Fate.WAITS, Fate.KEPT]
 
 
+def test_a_committed_record_that_readers_do_not_get_is_left_out_of_its_transaction() -> None:
+    facts: list[Fact] = [
+        Began(0, "pia"), sent("a"), acked("a", 0), Ended(1, "pia", False),
+        Began(2, "pia"), sent("b"), acked("b", 2), sent("c"), acked("c", 4), Ended(3, "pia", True),
+        Began(4, "pia"), sent("d"), acked("d", 6), sent("e", OTHER), acked("e", 0, OTHER),
+    ]  # fmt: skip
+    everything = {TP: [Found(TP, offset, f"pia:{value}") for offset, value in ((0, "a"), (2, "b"), (4, "c"), (6, "d"))]}
+    found = fates(facts, everything, committed={TP: [Found(TP, 4, "pia:c")]})
+    assert [each.fate for each in found] == [Fate.ABORTED, Fate.LEFT_OUT, Fate.KEPT, Fate.KEPT, Fate.LOST]
+    assert [each.value for each in faults(found, found)] == ["b", "e"]
+
+
 def line(play: str, number: int, kind: str, text: str, time_ms: float = 0, who: str = "x") -> Line:
     return Line(play, time_ms, kind, who if kind in (FACT, LOG) else "", text, number)
 
@@ -111,6 +123,14 @@ def test_the_replica_that_dropped_a_committed_record_is_seen(seen: Seen) -> None
     differing = [event for row in rows(seen.lines) for event in row.old]
     assert any("broker-4: its log of orders-0 has a; it had a b" in event for event in differing)
     assert not any(row.ours for row in rows(seen.lines))
+
+
+def test_a_late_abort_tears_the_next_transaction() -> None:
+    torn = see(exhibit("torn-transaction"))
+    assert torn.old.faults == {"debit in accounts-0"} and not torn.ours.faults
+    logs = [{each.text for each in torn.lines if each.kind == LOG and each.play == play} for play in (OLD, OURS)]
+    assert "its log of accounts-0 has mistake (abort) debit (abort)" in logs[0]
+    assert "its log of accounts-0 has mistake (abort) debit (commit)" in logs[1]
 
 
 # -- the command --------------------------------------------------------------------------------------------------

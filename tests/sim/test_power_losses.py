@@ -48,7 +48,7 @@ def test_a_broker_may_lack_what_was_sent_before_its_power_loss() -> None:
 
 
 def test_a_dead_broker_whose_session_goes_on_may_be_elected() -> None:
-    """No controller can detect this."""
+    """No controller can detect that the broker is dead."""
     losses = led_by(2)
     losses.power_lost(LOST_MS, 1)
     assert losses.written(LATER_MS, TP, 1, (1, 3), LONG_AGO) == []
@@ -56,7 +56,7 @@ def test_a_dead_broker_whose_session_goes_on_may_be_elected() -> None:
 
 
 def test_no_other_member_is_there() -> None:
-    """Or it has not been registered for long enough that every controller knows."""
+    """A member that registered too recently counts as absent, because not every controller knows it."""
     losses = led_by(1)
     losses.power_lost(LOST_MS, 1)
     assert losses.written(LATER_MS, TP, 1, (1,), {1: LOST_MS + 1, 2: LATER_MS - 1}) == []

@@ -36,7 +36,9 @@ def test_timers_come_in_order_and_may_be_cancelled_and_moved() -> None:
 
 
 def test_a_timer_fires_after_its_time_never_before() -> None:
-    """Otherwise, a caller that counts whole milliseconds would wait for the same millisecond in an endless loop."""
+    """If it fired early, a caller that counts whole milliseconds would wait for the same millisecond in an endless
+    loop.
+    """
     made = Made()
     due = 6.411
     made.process.callLater(due, lambda: made.see(int(made.process.seconds() * 1000)))

@@ -140,6 +140,7 @@ def test_both_plays_are_shown_at_the_same_step(played: RecordingApi) -> None:
         ("two-logs", "x and y are written twice in the same log."),
         ("long-pause", "f, g and h are read twice, which the other rule prevents."),
         ("lost-watch", "a and b are not read by any member."),
+        ("torn-transaction", "debit is left out of a committed transaction: readers of committed records"),
         ("herd-effect", "The judges find: the group read registrations 72 times, although 23 reads are enough."),
     ],
 )

@@ -72,7 +72,7 @@ UNNOTICED = [Fault(at_ms, "unnoticed", "broker-1", 0) for at_ms in (8_000, 24_00
     ids=["unnoticed", "unsynced"],
 )
 def test_power_losses_cost_no_acknowledged_record(plan: list[Fault], safeguard: str) -> None:
-    """This includes losses that no controller sees, and losses of closed segments that were not synced."""
+    """Some losses are not seen by any controller, and some destroy closed segments that were not synced."""
     outcome = play_replicated(0, plan)
     assert not outcome.violations, "\n".join(outcome.violations[:5])
     assert play_without(SAFEGUARDS[safeguard], lambda seed: play_replicated(seed, plan), 0).violations

@@ -1,4 +1,5 @@
-"""Built-in scenarios reproduce their recorded traces; how a file's statements are parsed, and what its errors say.
+"""Built-in scenarios reproduce their recorded traces. Also, how a file's statements are parsed, and what its errors
+say.
 
 With KAFKA_ZK_REWRITE_SCENARIOS=1 in the environment the traces are rewritten. Commit that only if you understand the
 difference.
@@ -91,6 +92,11 @@ def test_a_file_that_cannot_be_played_says_why(text: str, line: int, reason: str
         ("start broker-1", "line 4: start broker-1: broker-1 runs already"),
         ("brokers 2", "line 4: brokers 2: the brokers have already been started"),
         ("topic t with 1 partition on broker-9", "no broker is called broker-9; there are: broker-1"),
+        ("pia aborts the transaction", 'pia has no transaction: "pia begins a transaction" begins one'),
+        (
+            "topic t with 1 partition\npia sends a to t-0\npia begins a transaction",
+            "line 6: pia begins a transaction: pia has sent records without a transaction before",
+        ),
         ("delete znode /nothing", "line 4: delete znode /nothing: /nothing"),
     ],
 )

@@ -22,8 +22,8 @@ EAGER, COOPERATIVE = STRATEGIES[0], STRATEGIES[3]
 
 
 def observed(stop_ms: int, back_ms: int) -> Observed:
-    """anna and ben read a partition each, and nothing from ``stop_ms`` to ``back_ms``. A record comes every 100 ms to
-    each, and takes 20 ms. ben joins at 0 ms.
+    """anna and ben read one partition each, but not from ``stop_ms`` to ``back_ms``. Each gets a record every 100 ms,
+    which takes 20 ms. ben joins at 0 ms.
     """
     owners = {"anna": (0,), "ben": (1,)}
 
@@ -53,7 +53,7 @@ def test_a_silence_is_time_without_records_while_records_wait() -> None:
 
 
 def test_a_member_without_any_record_is_silent_until_the_end() -> None:
-    """A record that it has not finished at the end does not count as silence."""
+    """A record that the member has not finished at the end does not count as silence."""
     anna, ben = measured(observed(1_000, AFTER_MS)).lanes
     assert anna.silences == ((1_000, AFTER_MS),) and ben.silences[-1] == (1_000, AFTER_MS)
     assert measured(observed(1_000, 1_000)).lanes[0].silences == ()

@@ -251,7 +251,7 @@ def test_a_paused_process_loses_its_lease_before_its_session(world: World) -> No
     assert zookeeper.tree.exists("/e") is not None
     scheduler.run_for(2500)
     assert zookeeper.tree.exists("/e") is None
-    assert client.state is SessionState.CONNECTED  # it does not know yet
+    assert client.state is SessionState.CONNECTED  # the client does not know yet
     client.resume()
     scheduler.run_for(500)
     assert client.lease_held()

@@ -28,11 +28,11 @@ class ClientThread:
         raise NotImplementedError
 
     def end(self) -> None:
-        """Tell the thread to end, without waiting."""
+        """Ask the thread to end, without waiting."""
         self._ends.set()
 
     def stop(self) -> None:
-        """Wait until all of its work is done."""
+        """Wait until all of the thread's work is done."""
         self.end()
         self._thread.join(_END_S)
         if self._thread.is_alive():

@@ -52,7 +52,7 @@ class ExtractionRounds:
     def run(self, rounds: int) -> None:
         self._reader.start()
         try:
-            with self._extraction.java_is_shared():  # started first: the programs would slow its start down
+            with self._extraction.java_is_shared():  # started first, because the programs would slow its start
                 for producer, library in PRODUCERS.items():
                     program = Program(self._clients, self._bootstrap, TOPIC, PARTITIONS, producer, library)
                     self._programs.append(program)

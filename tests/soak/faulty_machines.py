@@ -32,8 +32,9 @@ class FaultyMachinesCluster(ReplicatedCluster):
         return self.ensemble.ports
 
     def zookeeper_writes(self) -> list[zookeeper_log.Write]:
-        """Changes that a server missed while it was dead may be only in its snapshot, but they are in another server's
-        log."""
+        """All changes of znodes. Those that a server missed while it was dead may be only in its snapshot, but they are
+        in another server's log.
+        """
         logs = [zookeeper_log.writes(folder) for folder in self.ensemble.data_dirs]
         return sorted({write for log in logs for write in log}, key=lambda write: write.zxid)
 
@@ -68,7 +69,7 @@ class MachineFault(Fault):
 
     @property
     def _step_s(self) -> float:
-        """The step, forward or back, from the fault's duration."""
+        """The clock step in seconds, forward or back, derived from the fault's duration."""
         return (2 * self._seconds / SESSION_TIMEOUT_S - 1) * _MOST_S
 
     def end(self, *, at_once: bool) -> None:

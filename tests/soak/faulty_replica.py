@@ -53,7 +53,7 @@ def _truncate_to_the_high_watermark() -> None:
 
 
 def _keep_a_stale_isr() -> None:
-    """The leader removes a follower from its ISR, but the controller still has it there."""
+    """The leader removes a follower from its ISR, but the controller's ISR still contains it."""
     propose = IsrUpdates._propose
 
     def propose_expansions_only(updates: IsrUpdates, partition: Partition, pending: Pending) -> None:

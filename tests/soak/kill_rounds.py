@@ -1,8 +1,8 @@
 """Brokers are killed one after the other, while producers with acks=all and programs with transactions write.
 
 The campaign measures the longest time between two acknowledgements of a partition, and the time of each program from a
-kill to its next committed record. The report says how much of each was after every partition had a leader again,
-because then the client caused the wait.
+kill to its next committed record. The report says which part of each came after every partition had a leader again,
+because the client caused that part.
 """
 
 import time
@@ -58,8 +58,9 @@ def longest_wait(events: Sequence[Mapping[str, Any]], since_ns: int) -> Wait | N
 
 
 def starting_s(events: Sequence[Mapping[str, Any]], since_ns: int) -> float:
-    """Seconds after ``since_ns`` in which a program had ended, because it was fenced, and its successor had not started
-    yet."""
+    """Seconds after ``since_ns`` during which a program had ended because it was fenced, and its successor had not
+    started yet.
+    """
     starting_ns: int = sum(
         after["at"] - max(before["at"], since_ns)
         for before, after in pairwise(events)

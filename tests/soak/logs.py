@@ -85,7 +85,7 @@ def check_prefix(log: Log, appended: Values, at_least: int, deleted: int = 0) ->
     """Check that the log serves an unchanged prefix of the appended records, at least up to ``at_least``; returns its
     end.
 
-    Any part of the records before ``deleted`` may be there, because a deletion may be only partly durable.
+    Any of the records before ``deleted`` may be there, because a deletion may be only partly durable.
     """
     end_offset = log.log_end_offset
     assert end_offset >= at_least, f"{log}: the records {end_offset} to {at_least - 1} are lost"

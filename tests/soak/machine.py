@@ -51,7 +51,7 @@ class FaultyMachine(Machine):
             raise RuntimeError(f"a small disk needs root: {done.stderr.strip()}")
 
     def step_clock(self, seconds: float) -> None:
-        """From now on, the wall clock differs from the true time by this much."""
+        """From now on, the wall clock differs from the true time by the given seconds."""
         with self._clock.open("r+b") as file:
             file.write(struct.pack("<d", seconds))
 

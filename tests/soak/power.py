@@ -20,8 +20,8 @@ class Disk(FileSystem):
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._contents: dict[int, bytes] = {}  # inode -> as of its last fsync
-        self._names: dict[int, dict[str, int]] = {}  # inode of a directory -> entries as of its last fsync
+        self._contents: dict[int, bytes] = {}  # inode -> content at its last fsync
+        self._names: dict[int, dict[str, int]] = {}  # inode of a directory -> entries at its last fsync
         self._held: dict[int, int] = {}  # inode -> a descriptor, so that its number is not given to another file
         for path in [root, *root.rglob("*")]:  # what existed at boot is durable
             descriptor = os.open(path, os.O_RDONLY)
@@ -97,7 +97,7 @@ class JournaledDisk(Disk):
         self._is_booting = False
 
     def _step(self) -> bool:
-        """True if the process dies during the next change."""
+        """Returns True if the process dies during the next change."""
         if self._is_dead:
             raise Killed
         self.steps += not self._is_booting

@@ -116,8 +116,9 @@ class Door(TcpProxy):
         self._incoming.discard(writer)
 
     def _owner(self, writer: asyncio.StreamWriter) -> int:
-        """The broker to which the connection belongs. This takes hundreds of system calls, seconds on a busy machine,
-        and nothing is forwarded during that time."""
+        """The broker to which the connection belongs. The lookup takes hundreds of system calls (seconds on a busy
+        machine), and nothing is forwarded during that time.
+        """
         return self._whose(writer.get_extra_info("peername")[1], self.port)
 
 

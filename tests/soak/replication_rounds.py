@@ -73,7 +73,7 @@ class Fault:
         threading.Event().wait(max(0.0, since_s + self._seconds - time.monotonic()))
 
     def end(self, *, at_once: bool) -> None:
-        """``at_once``: restart a killed broker even if its old session may still exist."""
+        """End the fault. ``at_once``: restart a killed broker even if its old session may still exist."""
         victim = self.victim
         at_once = at_once and self.action == KILL and victim.kind.restarts_at_once
         if self.ends_session and not at_once:
@@ -158,7 +158,7 @@ class ReplicationRounds:
                 return False
             except KafkaException as error:
                 code = error.args[0].code()
-                if code == KafkaError.NOT_CONTROLLER:  # it has moved, and not every broker knows that yet
+                if code == KafkaError.NOT_CONTROLLER:  # the partition has moved, and not every broker knows that yet
                     return False
                 if code != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
@@ -185,7 +185,7 @@ class ReplicationRounds:
         self.wait_full(_END_S)
 
     def _written(self) -> set[int]:
-        """The partitions that have acknowledged a record."""
+        """The partitions in which a record was acknowledged."""
         return {each.partition for sender in self.senders for each in sender.acknowledged}
 
     def wait_led(self, gone: Sequence[int], timeout_s: float) -> None:

@@ -166,7 +166,7 @@ def test_damage_beside_the_records_costs_none_of_them(tmp_path: Path, campaign_s
 
 
 def must_be_told(folder: Folder, path: Path, old: bytes, new: bytes | None) -> bool:
-    """True if the file is certainly damaged, and this start needs it."""
+    """True if the start must report the file: it is certainly damaged, and this start needs it."""
     if new is None:
         return path.is_dir() or path.parent.name != str(IDLE)
     if path.name in OFFSETS:
@@ -217,7 +217,7 @@ def check(
 
 
 def test_a_damaged_identity_is_refused_until_it_is_mended(tmp_path: Path, campaign_seed: int) -> None:
-    """Otherwise, a broker could serve another broker's records as its own."""
+    """A broker that accepted it could serve another broker's records as its own."""
     rng = random.Random(campaign_seed)
     folder = Folder(tmp_path, rng, is_clean=True)
     meta = tmp_path / META_PROPERTIES
@@ -246,7 +246,7 @@ def test_a_damaged_identity_is_refused_until_it_is_mended(tmp_path: Path, campai
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_without_damage_nothing_is_told(tmp_path: Path, campaign_seed: int, is_clean: bool) -> None:
-    """This holds after a clean stop and after a kill."""
+    """Nothing is reported after a clean stop, nor after a kill."""
     rng = random.Random(campaign_seed * 2 + is_clean)
     folder = Folder(tmp_path, rng, is_clean)
     again = folder.logs()

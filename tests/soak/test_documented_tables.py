@@ -66,7 +66,9 @@ def test_iceberg(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path) -> None:
 
 
 def test_s3(kafka_zk_cluster: EmbeddedCluster, s3: S3, tmp_path: Path) -> None:  # noqa: F811
-    """Keys and region are found as in Amazon's own clients. An IP address cannot have a bucket's name in front."""
+    """Keys and region are found as Amazon's own clients find them. An IP address cannot be prefixed with a bucket's
+    name.
+    """
     s3.client.create_bucket(Bucket="bucket")
     keys = {name.upper(): value for name, value in KEYS.items()}
     endpoint = {"spark.hadoop.fs.s3a.endpoint": s3.endpoint}

@@ -12,7 +12,7 @@ from tests.soak.replication_rounds import ReplicationRounds, play_campaign
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
 FIVE_EVERY = 4
-"""One of this number of seeds has five brokers."""
+"""One in FIVE_EVERY seeds has five brokers."""
 ROUNDS = 10
 """Maximum number of rounds per seed; the next seed begins with new brokers."""
 
@@ -41,7 +41,9 @@ def test_nor_with_a_zookeeper_server_that_drops_packets(
 def test_nor_when_machines_and_the_ensemble_fail(
     tmp_path: Path, pytestconfig: pytest.Config, process_campaign_seed: int
 ) -> None:
-    """Further faults are full disks, stepped clocks and the death of a ZooKeeper ensemble's leader. This needs root."""
+    """The additional faults are full disks, stepped clocks and the death of a ZooKeeper ensemble's leader. The test
+    needs root.
+    """
     seed, count = process_campaign_seed, min(ROUNDS, pytestconfig.getoption("rounds"))
     cluster = FaultyMachinesCluster(tmp_path, [OURS] * 3)
     play_campaign(lambda cluster: FaultyMachinesRounds(cluster, seed), count, cluster)

@@ -43,7 +43,7 @@ def a_leader_dies_before_its_followers_have_all(cluster: ReplicatedCluster, roun
     _, [leader, *followers] = _in_order(cluster, lambda *_: True)
     for follower in followers:
         follower.pause()
-    with contextlib.suppress(TimeoutError):  # as it should be
+    with contextlib.suppress(TimeoutError):  # the expected outcome
         rounds.wait_acknowledged(300, _ACKNOWLEDGED_S)
     leader.kill()
     for follower in followers:
@@ -77,7 +77,7 @@ def who_was_cut_off_remains_alone(cluster: ReplicatedCluster, rounds: Replicatio
     leader.kill()
     second.kill()
     leader.door.open_for(third.broker_id)
-    with contextlib.suppress(TimeoutError):  # as it should be
+    with contextlib.suppress(TimeoutError):  # the expected outcome
         rounds.wait_led([leader.broker_id, second.broker_id], 3 * SESSION_TIMEOUT_S)
     return [leader, second]
 

@@ -17,7 +17,7 @@ def test_nothing_is_wrong_without_a_mistake() -> None:
 
 @pytest.mark.parametrize("mistake", transaction_model.MISTAKES)
 def test_every_mistake_is_found(mistake: str) -> None:
-    """It has the right name in at least nine of ten runs."""
+    """The judge gives the mistake the right name in at least nine of ten runs."""
     found = [faults(transaction_model.history_of(seed, mistake)) for seed in SEEDS]
     expected = transaction_model.EXPECTED[mistake]
     by_name = [any(each.partition(" (")[0] in expected for each in said) for said in found]
@@ -35,7 +35,7 @@ def said(*transactions: Transaction, final: dict[int, list[tuple[int, str]]]) ->
 
 
 def test_a_transaction_before_one_that_had_ended_is_a_write_cycle() -> None:
-    """Two that were open at the same time may lie in any order."""
+    """Two transactions that were open at the same time may be in any order."""
     first, second = Append(0, "a", 1), Append(0, "b", 21)
     final = {0: [(0, "b"), (1, "a")]}
     assert "write cycle" in said(transaction("t", first), transaction("u", second, at=(20, 30)), final=final)
@@ -51,7 +51,7 @@ def test_two_transactions_that_read_each_other_are_a_read_cycle() -> None:
 
 
 def test_a_record_behind_a_later_one_is_out_of_time() -> None:
-    """It was acknowledged before the other record was sent, but follows it in the log."""
+    """The record was acknowledged before the other record was sent, but follows it in the log."""
     appends = [Append(0, "a", 1, acknowledged_ns=2), Append(0, "b", 3)]
     writers = [transaction(name, append) for name, append in zip("tu", appends, strict=True)]
     assert "order of time" in said(*writers, final={0: [(0, "b"), (1, "a")]})

@@ -51,7 +51,7 @@ class Abort(Exception):
 
 
 class Again(Exception):
-    """The outcome is unknown; ask again."""
+    """The outcome is unknown; the caller should repeat the request."""
 
 
 class Client(Protocol):
@@ -132,7 +132,7 @@ class Ours:
             raise
         except KafkaTimeoutError as error:
             raise Again(repr(error)) from error
-        except KafkaError as error:  # also for a record that was not written
+        except KafkaError as error:  # also raised for a record that was not written
             raise Abort(repr(error)) from error
 
 

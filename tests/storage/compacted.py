@@ -28,7 +28,7 @@ class Wrote(NamedTuple):
 
 
 def batches(log: Log) -> list[tuple[BatchHeader, list[Record]]]:
-    """All batches of a log, read as a consumer does, from the first segment's beginning on."""
+    """All batches of a log from the start of its first segment, as a consumer reads them."""
     found = []
     position = log.log_start_offset
     while (read := log.read(position, 1 << 20)).slice is not None:

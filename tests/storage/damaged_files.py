@@ -62,7 +62,7 @@ class Damage(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The file, with its topic if that is not the usual one."""
+        """The file, with its topic if it is not the usual one."""
         return self.file if self.topic in (None, TRANSACTIONAL) else f"{self.file} ({self.topic})"
 
     @property
@@ -74,7 +74,7 @@ class Served(NamedTuple):
     """The records that a log serves after the start, and its state."""
 
     uncommitted: list[int]  # offsets of readable records
-    committed: list[int]  # those of them that a reader of committed records gets
+    committed: list[int]  # offsets, among these, that a reader of committed records gets
     wrong: list[int]  # offsets whose values are not those that were produced
     aborted: list[int]  # offsets of aborted records that a reader of committed records gets
     next_offset: int | None  # the offset of the next record; None if the append is refused
@@ -103,7 +103,7 @@ def _short(data: bytes) -> bytes:
     return data[: ends[len(ends) // 2 - 1]]
 
 
-#: What becomes of the content; None: the file is gone.
+#: What becomes of the content; None: the file is removed.
 KINDS: Mapping[str, Callable[[bytes], bytes | None]] = {
     "zeroed": lambda data: bytes(len(data)),
     "torn": lambda data: data[: len(data) // 2 + 1],
@@ -183,8 +183,9 @@ class Reader(Protocol):
     """A log, or a partition of a broker."""
 
     def fetch(self, offset: int, *, committed: bool) -> tuple[bytes, list[tuple[int, int]], int] | None:
-        """Read from the batch that contains ``offset`` on. Returns the bytes, (producer id, first offset) of aborted
-        transactions, and the offset that a reader may not reach. Returns None if the fetch is refused."""
+        """Read from the batch that contains ``offset``. Returns the bytes, (producer id, first offset) of aborted
+        transactions, and the offset that a reader may not reach. Returns None if the fetch is refused.
+        """
 
     def produce(self, data: bytearray) -> int | None:
         """The offset that a batch got; None if it was refused."""
@@ -288,7 +289,7 @@ def outcome_of(damage: Damage, directory: Path, produced: Mapping[str, Produced]
 
 OURS, KAFKA = "kafka-zk", "Apache Kafka 3.9.1"
 Results = dict[str, dict[str, Outcome]]
-"""By the name of the row, then by the broker that was started."""
+"""Row name -> name of the broker that was started -> outcome."""
 
 
 def stored() -> Results:
@@ -355,7 +356,7 @@ def undamaged(results: Results, ending: str) -> Mapping[str, Served]:
 
 
 def complaints(damage: Damage, results: Results) -> list[str]:
-    """The differences in which our storage is worse than Kafka, or serves records that were not produced.
+    """The differences where our storage does worse than Kafka, or serves records that were not produced.
 
     Ours may serve less than Kafka after a kill if Kafka serves records behind a hole: records behind lost ones were not
     durable either, and a follower fetches all of them again.

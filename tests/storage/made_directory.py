@@ -173,7 +173,7 @@ def _end(log: Log, producer_id: int, epoch: int, *, commit: bool) -> None:
 
 
 def copy_directory(made: Path, target: Path, names: dict[str, str]) -> None:
-    """A copy in which the topics of ``names`` have other names, and their ids; it has no other topics."""
+    """A copy in which the topics of ``names`` have other names and matching ids; it has no other topics."""
     target.mkdir(parents=True)
     for path in made.iterdir():
         if path.is_file() and path.name.endswith("-checkpoint"):

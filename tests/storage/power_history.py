@@ -49,9 +49,9 @@ class Killed(BaseException):
 class Lives:
     """One broker's log directories through several losses of power.
 
-    ``written``: what each log was given and may still hold. ``durable``: the offset up to which each log has reported
-    to be durable. ``began``: the offset below which each log may have deleted records on purpose. ``cleaned``: the
-    offset up to which a cleaning may have run.
+    ``written``: the records appended to each log that it may still hold. ``durable``: the offset up to which each log
+    has reported to be durable. ``began``: the offset below which each log may have deleted records on purpose.
+    ``cleaned``: the offset up to which a cleaning may have run.
     """
 
     def __init__(self, seed: int) -> None:

@@ -43,7 +43,7 @@ class Produced:
 
     ``cleaned``: the log's end at its last cleaning; 0 before the first. ``snapshots``: the durable ones. ``is_exact``:
     the log must know the full state that follows from its history. A log that was reloaded from an offset after its
-    producers' first records may have lost a part of it, in Kafka too.
+    producers' first records may have lost part of that state, in Kafka too.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -114,28 +114,28 @@ class Produced:
             self.snapshots |= snapshots & _snapshots(log)
 
     def truncating(self, log: Log, offset: int) -> None:
-        """The log is about to be truncated."""
+        """Called before the log is truncated."""
         self._keep_snapshots(offset)
         self._read_anew(log.log_start_offset, offset)
 
     def moving(self, log: Log) -> None:
-        """A copy is about to replace the log. It reads the whole log and has its own snapshots."""
+        """Called before a copy replaces the log. The copy reads the whole log and has its own snapshots."""
         self._flush = None
         self.snapshots.clear()
         self._read_anew(log.log_start_offset, log.log_end_offset)
 
     def lost_from(self, end: int) -> None:
-        """The log was truncated to this offset."""
+        """Called after the log was truncated to this offset."""
         self.history = [each for each in self.history if each.offset < end]
 
     def gone(self) -> None:
-        """The folder of the log was not durable."""
+        """Called when the log's folder turned out not to be durable."""
         self._flush = None
         self.lost_from(0)
         self._keep_snapshots(0)
 
     def started(self, log: Log) -> None:
-        """The log was loaded after a power loss, and its replica leads."""
+        """Called after the log was loaded following a power loss, and its replica leads."""
         log.follow_log_end()
         self._flush = None
         self.lost_from(log.log_end_offset)

@@ -172,7 +172,7 @@ def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("safeguard", SAFEGUARDS)
 def test_a_missing_safeguard_is_found(safeguard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without(safeguard, monkeypatch)
-    monkeypatch.setattr(cleaner, "implementation", lambda: Implementation(None))  # the C has no source to change here
+    monkeypatch.setattr(cleaner, "implementation", lambda: Implementation(None))  # C code has no source to change here
     judge = SAFEGUARDS[safeguard][3]
     for seed in range(SEEDS):
         try:

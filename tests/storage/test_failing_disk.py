@@ -74,7 +74,7 @@ def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path: Path,
 
 
 def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_path: Path, faults: FaultyFiles) -> None:
-    """Otherwise, its space would stay occupied until the next start without a report."""
+    """Without the failure, the topic's space would stay occupied, unreported, until the next start."""
     disks = Disks(tmp_path)
     for log in (disks.log_in(disks.bad), disks.log_in(disks.good)):
         disks.logs.delete(log.tp)
@@ -88,7 +88,7 @@ def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_pa
 def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(
     tmp_path: Path, faults: FaultyFiles
 ) -> None:
-    """Its records must not appear in the next topic of that name."""
+    """The partition's records must not appear in the next topic of that name."""
     disks = Disks(tmp_path)
     log = disks.log_in(disks.bad)
     faults.fail("rename", disks.bad)
@@ -170,7 +170,7 @@ def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path: Path, f
 
 
 def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path: Path) -> None:
-    """Otherwise, their space would stay occupied until the broker stops."""
+    """If the files were forgotten, their space would stay occupied until the broker stops."""
     clock = Clock()
     logs = manager(tmp_path, clock=clock, default_config=LogConfig(retention_ms=1))
     logs.start({})

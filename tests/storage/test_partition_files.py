@@ -17,7 +17,7 @@ TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True)
 
 @given(TOPICS, st.integers(0, 10**6))
 def test_partition_directories_are_found_again_and_deleted_ones_are_not(topic: str, partition: int) -> None:
-    """This includes topics with dashes and dots. Names have at most 255 bytes."""
+    """Topic names may contain dashes and dots. Directory names have at most 255 bytes."""
     tp = TopicPartition(topic, partition)
     assert filenames.parse_partition_dir(filenames.partition_dir(tp)) == tp
     deleted = filenames.deleted_dir(tp)

@@ -43,7 +43,7 @@ def test_what_is_left_is_what_was_durable_and_a_prefix(seed: int) -> None:
 
 
 def test_the_lives_meet_what_they_are_about() -> None:
-    """Otherwise, the judge would have nothing to check."""
+    """A judge without such events would have nothing to check."""
     lives = [Lives(seed) for seed in range(10)]
     for each in lives:
         each.play()
@@ -98,7 +98,7 @@ def _large_snapshots_count_as_durable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _compaction_ignores_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compaction removes markers that a start needs, because the newest snapshot lies before them."""
+    """Compaction removes markers that a start needs, because the newest snapshot precedes them."""
     everything = property(lambda self: 1 << 62, lambda self, offset: None)
     monkeypatch.setattr(ProducerState, "durable_offset", everything)
 
@@ -213,7 +213,7 @@ def test_closed_segments_that_are_empty_after_a_power_loss_end_a_compacted_log(t
 
 
 def test_a_folder_of_kafkas_keeps_its_gaps_and_explains_them_from_then_on(tmp_path: Path) -> None:
-    """Kafka's brokers compact beyond the recovery point; they drop the row that says that ours do not."""
+    """Kafka's brokers compact beyond the recovery point; they drop the row that states that our brokers do not."""
     logs = manager(tmp_path)
     logs.start({})
     log = filled(logs)

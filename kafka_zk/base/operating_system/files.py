@@ -31,7 +31,8 @@ sync: Callable[[int], None] = os.fsync if _FULL_SYNC is None else _sync_drive
 On macOS, ``fsync`` alone leaves the data in the drive's cache, so this is ``F_FULLFSYNC``.
 """
 sync_data: Callable[[int], None] = getattr(os, "fdatasync", sync) if _FULL_SYNC is None else _sync_drive
-"""Make a file's content durable, with the metadata to read it. Raises OSError. Without ``fdatasync`` it is ``sync``."""
+"""Make a file's content durable, with the metadata to read it. Raises OSError. Without ``fdatasync``, this is
+``sync``."""
 
 
 def is_cached(descriptor: int, positions: Iterable[int]) -> bool:

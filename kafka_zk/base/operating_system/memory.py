@@ -18,7 +18,7 @@ def zeroed_memory(size_bytes: int) -> mmap.mmap:
 
 
 def grown_memory(memory: mmap.mmap, size_bytes: int) -> mmap.mmap:
-    """The same content in more memory; nothing may refer to the old mapping any more.
+    """The same content in more memory; nothing may still refer to the old mapping.
 
     Without ``mremap``, the content is copied. Raises: OSError, MemoryError.
     """

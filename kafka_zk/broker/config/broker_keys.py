@@ -255,6 +255,9 @@ class BrokerKeys(SecurityKeys):
     queued_max_requests = INT("500", use=ACCEPTED)
     quota_window_num = INT("11", "Number of windows over which client quotas are measured.", low=1, use=READ)
     quota_window_size_seconds = INT("1", "Length of each window of quota.window.num.", low=1, use=READ)
+    remote_fetch_max_wait_ms = INT(
+        "500", "Longest time that a fetch waits for records in remote storage.", low=1, use=READ, update=CLUSTER_WIDE,
+    )
     remote_log_index_file_cache_total_size_bytes = LONG(
         "1073741824", "Size of the cache of remote segments' indexes, which is in memory here.", here="33554432", low=1,
         use=READ, update=CLUSTER_WIDE,

@@ -16,7 +16,7 @@ from kafka_zk.security.listener_keys import LISTENER_PREFIX, is_read_for_listene
 
 
 def unbuilt_security(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
-    """A sentence for each key that requests security that this broker lacks or that no listener in use provides.
+    """A sentence for each key that requests a security feature that this broker lacks, or that no listener in use has.
 
     ``listeners``: the listeners in use, name -> security protocol; case does not matter.
     """

@@ -168,7 +168,7 @@ def _is_tiered(properties: Mapping[str, str]) -> bool:
 
 
 class TieredStorageDisabled(BadValue):
-    """``remote.storage.enable=true`` without remote storage."""
+    """A topic has ``remote.storage.enable=true``, but the broker has no remote storage."""
 
     def __init__(self) -> None:
         Exception.__init__(
@@ -179,7 +179,7 @@ class TieredStorageDisabled(BadValue):
 
 
 class CompactedAndTiered(BadValue):
-    """``remote.storage.enable=true`` of a compacted topic."""
+    """A compacted topic has ``remote.storage.enable=true``."""
 
     def __init__(self) -> None:
         Exception.__init__(self, "Remote log storage is unsupported for the compacted topics")

@@ -145,8 +145,8 @@ class BrokerChanges:
     async def leaders_lead(self, elected: Collection[TopicPartition]) -> None:
         """Wait up to LEADERS_WITHIN_S for this broker to answer the LeaderAndIsr for ``elected``.
 
-        Without this wait, shrinking ISRs in the same process would make the response take several times as long. Other
-        brokers are not waited for, because they may be dead or paused.
+        Without this wait, shrinking ISRs in the same process would make the response take several times as long. The
+        controller does not wait for other brokers, because they may be dead or paused.
         """
         if elected:
             await self._channels.all_answered(LEADERS_WITHIN_S, self._controller_id)

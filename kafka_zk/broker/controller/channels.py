@@ -2,7 +2,7 @@
 
 A failed request is repeated after a pause over a new connection, until the broker answers or is unregistered
 (``remove``); so brokers receive changes in order. A queued UpdateMetadata absorbs the next, so a slow broker's queue
-stays short. Large requests are encoded in slices; the reactor works in between.
+stays short. Large requests are encoded in slices; the reactor does other work in between.
 Source: ControllerChannelManager.scala@3.9.
 """
 

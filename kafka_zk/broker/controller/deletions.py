@@ -76,7 +76,8 @@ class Deletions:
             await self._start(plan.start)
 
     async def _known_orders(self) -> list[str]:
-        """The requested topics. Requests for unknown topics are deleted; if deletion is disabled, all requests are."""
+        """The requested topics. Requests for unknown topics are deleted; if deletion is disabled, all requests are
+        deleted."""
         ordered = await self._store.children(admin.DELETE_TOPICS)
         known = [topic for topic in ordered if self._enabled and topic in self._context.topics]
         pointless = [topic for topic in ordered if not self._enabled or topic not in self._context.topics]

@@ -330,7 +330,7 @@ class Controller:
                 self._set_controller_id(outcome.controller_id)
 
     def _keep_out(self, kraft: ControlledByKRaft) -> None:
-        """Yield to a KRaft controller, whose claim has raised the controller epoch, so that a term could not write."""
+        """Yield to a KRaft controller. Its claim raised the controller epoch, so a term here could not write."""
         self._set_controller_id(-1)
         self._end_term(str(kraft))
         if not self.is_kraft:

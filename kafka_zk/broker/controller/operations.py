@@ -99,7 +99,7 @@ def _names_of(context: Context, topic_ids: Collection[uuid.UUID]) -> dict[uuid.U
     asked = {uuids.to_text(topic_id): topic_id for topic_id in topic_ids}
     known = context.topic_ids
     named = [(asked[text], name) for name, text in known.items() if text in asked]
-    if len({topic_id for topic_id, _ in named}) < len(asked):  # unknown, or stored in another format
+    if len({topic_id for topic_id, _ in named}) < len(asked):  # some are unknown, or stored in another format
         named = [(uuids.from_text(text), name) for name, text in known.items()]
     names = dict(named)
     if len(names) < len(named):

@@ -2,7 +2,7 @@
 
 All LeaderAndIsr effects for a broker become one request, all partition updates one UpdateMetadata for all live brokers,
 and so on; but a request has at most PARTITIONS_AT_ONCE partitions. Requests are built in steps, in Kafka's order:
-LeaderAndIsr, UpdateMetadata, StopReplica; the reactor works in between.
+LeaderAndIsr, UpdateMetadata, StopReplica; the reactor does other work in between.
 Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3.9.
 """
 

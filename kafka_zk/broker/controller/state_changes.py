@@ -1,7 +1,7 @@
 """Runs the two state machines: reads and writes their znodes, then sends the resulting requests.
 
 One call is one ``handleStateChanges`` in Kafka: requests are sent together at its end. Illegal or impossible changes
-are reported and change nothing. Many changes are made in portions; the reactor works in between.
+are reported and change nothing. Many changes are made in portions; the reactor does other work in between.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence

@@ -43,7 +43,7 @@ class HeldMemory:
             self._is_full = False
             refused = ", ".join(f"{peer} {count} times" for peer, count in self.refused_counts.most_common(3))
             _log.info(
-                "{holders} use less than half of the limit again; new ones were rejected from {refused}",
+                "{holders} use less than half of the limit again; rejections by address: {refused}",
                 holders=self._holders, refused=refused,
             )  # fmt: skip
             self.refused_counts.clear()

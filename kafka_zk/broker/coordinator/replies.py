@@ -27,7 +27,7 @@ class Replies:
         return reply, waiting
 
     def open(self) -> Reply:
-        """Add a request that the core may answer at once. Then call ``outcome``."""
+        """Add a request that the core may answer immediately. Then call ``outcome``."""
         reply = Reply(next(self._numbers))
         self._open.add(reply)
         return reply

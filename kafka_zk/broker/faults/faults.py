@@ -179,7 +179,7 @@ class Faults:
             raise WrongBroker(reason) if known in _ELSEWHERE else InvalidFault(reason)
         for _ in range(_FENCE_ATTEMPTS):
             code = (await transactions.init_producer_id(wanted, known.timeout_ms, None)).error
-            if code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # returned while it aborts the open transaction
+            if code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # returned during the abort of the open transaction
                 break
             await after(self._seams.services.clock, _FENCE_INTERVAL_S)
         if code is not ErrorCode.NONE:

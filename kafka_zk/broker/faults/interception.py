@@ -63,5 +63,5 @@ def _read(intercepted: InterceptedRequest, response: list[Part]) -> memoryview:
 
 def _counted(intercepted: InterceptedRequest, response: bytes) -> bytes:
     if len(response) > UNCOUNTED_BYTES:
-        intercepted.context.memory.take(len(response))  # until the client has received it
+        intercepted.context.memory.take(len(response))  # returned when the client has received the response
     return response

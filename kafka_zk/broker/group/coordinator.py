@@ -160,7 +160,7 @@ class GroupCoordinator:
         """Wait for the leader's assignment. Raises: ClientGone."""
         error = self._manager.refusal(group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            error = ErrorCode.REBALANCE_IN_PROGRESS  # the assignment may not be stored: rejoin
+            error = ErrorCode.REBALANCE_IN_PROGRESS  # the member must rejoin, because its assignment may not be stored
         live = self._manager.groups.get(group_id)
         if error is ErrorCode.NONE and live is None:
             error = ErrorCode.UNKNOWN_MEMBER_ID

@@ -200,8 +200,8 @@ class Members:
         self._measure(member)
 
     def _end_support(self, names: Iterable[str]) -> None:
-        """Count one member less for these protocols. Forget unsupported ones: clients could invent names without
-        limit."""
+        """Decrease the member count of these protocols. Forget unsupported ones, because clients could invent names
+        without limit."""
         for name in names:
             self._supporters[name] -= 1
             if not self._supporters[name]:

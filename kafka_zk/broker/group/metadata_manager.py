@@ -148,7 +148,7 @@ class GroupMetadataManager:
             except APPEND_ERRORS as error:
                 _log.error("{topic}-{p} cannot be read: {error}", topic=OFFSETS_TOPIC, p=partition, error=error)
         if self._loading.get(partition) is not loaded:
-            return  # unloaded in between
+            return  # the partition was unloaded meanwhile
         del self._loading[partition]
         self._owned.add(partition)
         loaded.log_result(TopicPartition(OFFSETS_TOPIC, partition), f"{loaded.group_count} groups")

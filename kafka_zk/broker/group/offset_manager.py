@@ -199,7 +199,7 @@ class OffsetManager:
         group = live.group
         for part in _parts(group.offsets.tps):
             if self._manager.groups.get(group.group_id) is not live:
-                return  # unloaded in between
+                return  # the group was unloaded meanwhile
             self._bury(live, group.offsets.remove(part), with_group=False)
             yield
         if self._manager.groups.get(group.group_id) is live:

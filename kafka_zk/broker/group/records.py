@@ -2,7 +2,7 @@
 
 Keys of versions 0 and 1 are for offsets, keys of version 2 for groups; a tombstone removes the key. Values have their
 own version. Records are written as by Kafka 3.9: offsets in version 3 (1 with an expiry time), groups in version 3. All
-versions can be read, also the flexible version 4.
+versions can be read, including the flexible version 4.
 
 Source: OffsetCommitKey, OffsetCommitValue, GroupMetadataKey, GroupMetadataValue (messages of 3.9),
 GroupMetadataManager.scala@3.9.

@@ -1,4 +1,4 @@
-"""The topics in the metadata of joining consumers. A broker reads nothing else in them.
+"""The topics in the metadata of joining consumers. A broker reads nothing else in this metadata.
 
 Source: ConsumerProtocolSubscription.json@3.9, GroupMetadata.computeSubscribedTopics@3.9.
 """

@@ -35,5 +35,5 @@ async def answer(
         return list(await coded_in_turns(services.clock, context, encoding))
     encoded = codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)
     if len(encoded) > UNCOUNTED_BYTES:
-        context.memory.take(len(encoded))  # until the client has received it
+        context.memory.take(len(encoded))  # returned when the client has received the response
     return [encoded]

@@ -19,7 +19,8 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.storage.files.log_config import LogConfig
 
 MAX_PARTITIONS = 50_000
-"""Maximum that fits a topic's znode (1 MB in ZooKeeper). Planning more would block the broker."""
+"""Maximum number of partitions that fits in a topic's znode (1 MB in ZooKeeper). Assigning more would block the
+broker."""
 
 
 class NewTopic(NamedTuple):
@@ -55,7 +56,8 @@ def check_sum(partition_count: int, others_count: int) -> None:
 
 
 def check_collision(name: str, existing: Mapping[str, object]) -> None:
-    """Raise ApiError if the topic exists, or one that differs only in ``.`` and ``_`` (equal metric names)."""
+    """Raise ApiError if this topic exists, or another whose name differs only in ``.`` and ``_`` (equal metric
+    names)."""
     if name in existing:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if "." in name or "_" in name:

@@ -13,7 +13,7 @@ _COUNTERS = {
     "successful_authentication": ("successful", "Connections that have logged in."),
     "failed_authentication": ("failed", "Connections that could not log in, over TLS or SASL."),
     "successful_authentication_no_reauth": (
-        "without_reauthentication", "Connections that have logged in, of clients too old to reauthenticate."
+        "without_reauthentication", "Logged-in connections of clients that are too old to reauthenticate."
     ),
     "successful_reauthentication": ("reauthentications", "Times that a client logged in again."),
     "failed_reauthentication": ("failed_reauthentications", "Times that a client could not log in again."),

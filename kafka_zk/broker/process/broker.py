@@ -131,7 +131,7 @@ class Broker:
         self._config_changes = ConfigChanges(configs)
         config = await read_broker_config(configs, self._dynamic_config, self.broker_id, starting=True)
         self._config = config
-        security = BrokerSecurity.of(config)  # before the logs, because opening them may take minutes
+        security = BrokerSecurity.of(config)  # read before the logs are opened, which may take minutes
         logs = self._logs = self._new_logs(cluster_id)
         await self._open(logs, configs)
         credentials = await self._read_credentials(security, configs)
@@ -268,7 +268,7 @@ class Broker:
         """Load SCRAM users. Called before the first listener with SCRAM is added."""
         assert self._live_config is not None  # set at the start
         if self._live_config.credentials is None:
-            self._live_config.credentials = self.parts.credentials  # first, so that no change is missed
+            self._live_config.credentials = self.parts.credentials  # set first: no change is missed
             try:
                 await self._load_credentials(self.parts.credentials, self.services.configs)
             except RegistryError:
@@ -319,7 +319,7 @@ class Broker:
                 self._config_changes.close()
             if self._logs is not None:
                 await self._close(self._logs)
-        except Exception:  # not GeneratorExit: a simulated process has ended
+        except Exception:  # not GeneratorExit, with which a simulated process ends
             await self._end_session()
             raise
         await self._end_session()

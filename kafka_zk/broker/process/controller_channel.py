@@ -25,7 +25,7 @@ class ControllerChannel:
     Args:
         controller_id: the id in ``/controller``; -1 if unknown.
         listener: the inter-broker listener.
-        connect: also negotiates versions.
+        connect: connects to a broker and negotiates versions.
     """
 
     def __init__(

@@ -25,9 +25,9 @@ class Foundation:
     """The dependencies of ``BrokerParts``.
 
     ``broker_epoch``: see ``Services``. ``config``: the configuration at the start. ``logs``: already open. ``observe``:
-    called with every event, including those of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: of SCRAM
-    users, if a listener needs them. ``authorizer``: already started. ``delegation_tokens``: already loaded; None
-    without a secret.
+    called with every event, including those of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: those
+    of SCRAM users, if a listener needs them. ``authorizer``: already started. ``delegation_tokens``: already loaded;
+    None without a secret.
     """
 
     broker_id: int

@@ -98,7 +98,7 @@ def _new_listener(
 
 
 def _tls_port(tls: ListenerTls, logins: LoginStats) -> OpenPort:
-    from kafka_zk.network.tls_port import TlsPort  # it loads OpenSSL
+    from kafka_zk.network.tls_port import TlsPort  # imported here, because it loads OpenSSL
     from kafka_zk.security.tls import server_context
 
     return partial(TlsPort, server_context(tls.settings, tls.client_auth), logins.login_failed)
@@ -129,7 +129,7 @@ def _principals(security: ListenerSecurity, logins: LoginStats) -> Callable[[byt
 def _logins(
     machine: Machine, parts: BrokerParts, dispatch: Dispatch, sasl: "ListenerSasl", stats: LoginStats
 ) -> Callable[[], Handshake]:
-    from kafka_zk.broker.process.logins import logins  # only SASL listeners need it
+    from kafka_zk.broker.process.logins import logins  # imported here, because only SASL needs it
 
     return logins(machine, parts, dispatch, sasl, stats)
 

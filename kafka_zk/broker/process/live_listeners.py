@@ -1,7 +1,8 @@
 """A running broker's listeners, which follow its configuration (KIP-226).
 
-A change is tried before it is stored, so that an unusable address or key is the client's error. To apply it, the broker
-closes removed listeners' ports, binds moved and new ones, registers again, and closes removed listeners' connections.
+A change is tried before it is stored, so that the client's request fails if an address or key is unusable. To apply it,
+the broker closes removed listeners' ports, binds moved and new ones, registers again, and closes removed listeners'
+connections.
 Later failures, for example a port that was taken, are logged and retried (``listener_retry``).
 
 Source: DynamicListenerConfig in DynamicBrokerConfig.scala, SocketServer.addListeners@3.9.
@@ -47,7 +48,7 @@ class LiveListeners:
     Args:
         new_listener: creates an unbound listener.
         load_users: called before a broker gets its first listener with SCRAM. Raises: RegistryError.
-        token_keys: OAuth providers' keys, at first those of the configured listeners.
+        token_keys: OAuth providers' keys, already fetched for the configured listeners.
         follow_again: calls ``follow`` after a failure. Raises: RegistryError.
     """
 
@@ -151,7 +152,7 @@ class LiveListeners:
                 await self._move_and_add(config)
                 await register()
                 followed = Followed(self._lacking(config))
-            except Exception:  # not GeneratorExit: a simulated process has ended
+            except Exception:  # not GeneratorExit, with which a simulated process ends
                 await self._end_change(Interrupted(), gone)
                 raise
             await self._end_change(followed, gone)
@@ -303,7 +304,7 @@ def _usable_security(config: KafkaConfig, wanted: WantedListener) -> ListenerSec
     """The settings of a listener, with readable keys and certificates."""
     security = listener_security(config.properties, wanted.name, wanted.security_protocol)
     if security.tls is not None:
-        from kafka_zk.security.tls import server_context  # it loads OpenSSL
+        from kafka_zk.security.tls import server_context  # imported here, because it loads OpenSSL
 
         server_context(security.tls.settings, security.tls.client_auth)
     return security

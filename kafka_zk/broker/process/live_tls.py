@@ -37,7 +37,7 @@ class LiveTls:
         self._listeners: dict[str, Listener] = {}
         self._tls: dict[str, ListenerTls] = {}
         self._warnings = ExpiryWarnings()
-        self._problem = ""  # last logged
+        self._problem = ""  # the last logged problem
 
     def add(self, listener: Listener, protocol: str, tls: ListenerTls) -> None:
         """Follow a listener that now uses ``tls``."""

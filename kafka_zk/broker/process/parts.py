@@ -161,7 +161,7 @@ class BrokerParts:
     ) -> "RemoteStorage | None":
         if not self._base.config.remote_log_storage_system_enable:
             return None
-        from kafka_zk.broker.process.remote_storage import RemoteStorage  # most brokers have none
+        from kafka_zk.broker.process.remote_storage import RemoteStorage  # most brokers have no remote storage
 
         return RemoteStorage(
             self._base, lambda: self.services.config, replicas, metadata, topics, self.peers.connect_to_broker
@@ -278,7 +278,7 @@ class BrokerParts:
     def watch_tls(self) -> "LiveTls":
         """Creates ``tls`` on first use."""
         if self.tls is None:
-            from kafka_zk.broker.process.live_tls import LiveTls  # it loads OpenSSL
+            from kafka_zk.broker.process.live_tls import LiveTls  # imported here, because it loads OpenSSL
 
             self.tls = LiveTls(self._base.machine.clock, self._base.config.inter_broker_listener, self.peers)
         return self.tls

@@ -71,7 +71,8 @@ class RemoteStorage:
         most_reads = config.remote_log_reader_max_pending_tasks
         self.reader_calls = reads = self._calls("reader", config.remote_log_reader_threads, most, most_reads)
         cache = RemoteIndexCache(storage, lambda: present().remote_log_index_file_cache_total_size_bytes)
-        self.reads = RemoteReads(self._metadata, RemoteSegmentReader(storage, cache), reads, self._fetch_quota(present))
+        reader, quota = RemoteSegmentReader(storage, cache), self._fetch_quota(present)
+        self.reads = RemoteReads(clock, self._metadata, reader, reads, quota)
         self.state = AuxiliaryStateBuilder(self._metadata, storage, reads)
 
     def _calls(self, name: str, configured: int, default: int, most_waiting: int) -> StorageCalls:

@@ -21,7 +21,8 @@ from kafka_zk.registry.client.session import retry_until_connected
 
 
 class BrokerTransactions:
-    """``connect``: also negotiates versions. ``find_missing``: the topics that are not in ZooKeeper."""
+    """``connect``: connects to a broker and negotiates versions. ``find_missing``: returns the topics that are not in
+    ZooKeeper."""
 
     def __init__(
         self,

@@ -296,7 +296,7 @@ class FetcherState:
             return AskRemoteState(tp, known.leader_epoch)
         if fetched.error_code:
             return self._refused(tp, fetched.error_code, now_s)
-        if log.log_end_offset != known.fetch_offset:  # truncated or restarted in between
+        if log.log_end_offset != known.fetch_offset:  # the log was truncated or restarted meanwhile
             self._continue_at_end(tp, known, log, known.lag, known.waited)
             return None
         diverging = fetched.diverging_epoch

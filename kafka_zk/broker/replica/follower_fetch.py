@@ -90,7 +90,7 @@ def diverging_epoch(log: Log, fetch: FetchPartition) -> EpochEndOffset | None:
         return None
     epoch, end_offset = log.end_offset_for_epoch(fetch.last_fetched_epoch)
     if epoch < 0 or end_offset < 0:
-        raise OffsetOutOfRange(f"{log.tp}: where epoch {fetch.last_fetched_epoch} ends is not known")
+        raise OffsetOutOfRange(f"{log.tp}: the end of epoch {fetch.last_fetched_epoch} is not known")
     if fetch.fetch_offset < log.log_start_offset:
         raise OffsetOutOfRange(f"{log.tp}: offset {fetch.fetch_offset} lies before {log.log_start_offset}")
     if epoch < fetch.last_fetched_epoch or end_offset < fetch.fetch_offset:

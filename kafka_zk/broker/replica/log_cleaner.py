@@ -33,7 +33,7 @@ WhenReadable = Callable[[int], "Deferred[None]"]
 StartHelper = Callable[[int, int, Sequence[int]], Helper]
 
 HELPER_BYTES = 1 << 30
-"""A helper's address space besides its offset map; an uncompressed batch may take 128 MB."""
+"""A helper's address space in addition to its offset map; an uncompressed batch may take 128 MB."""
 NICENESS = 5
 ATTENTION_S = 0.5
 """How often to check whether a cleaning is still wanted."""
@@ -218,7 +218,7 @@ class _Lane:
         """Clean a log; after an unexpected error, release it, so that retention can use it."""
         try:
             return await self._clean(cleaning)
-        except Exception:  # not GeneratorExit: the process or simulation has ended
+        except Exception:  # not GeneratorExit, with which a simulated process ends
             self._end_helper()
             self._cleaner.manager.finish(cleaning, None)
             raise

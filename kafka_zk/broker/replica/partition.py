@@ -19,7 +19,7 @@ from kafka_zk.storage.log.log import Log
 
 
 class Role(enum.Enum):
-    NEW = "new"  # not decided yet
+    NEW = "new"  # the controller has not decided it yet
     LEADER = "leader"
     FOLLOWER = "follower"
     REFUSED = "refused"  # invalid topic configuration, or the log of another topic

@@ -214,7 +214,7 @@ class ReplicaAlterLogDirsManager:
         if not records:
             return 0
         first = next(iter_batches(memoryview(records)))[1]
-        if first.base_offset < offset and not future.size_bytes:  # DeleteRecords within a batch
+        if first.base_offset < offset and not future.size_bytes:  # DeleteRecords moved the log start into a batch
             future.truncate_fully_and_start_at(first.base_offset, self._clock.wall_ms())
         future.append_as_follower(records, now_ms=self._clock.wall_ms())
         future.update_high_watermark(log.high_watermark)  # drops transactions that ended earlier
@@ -291,7 +291,7 @@ def _make_equal(log: Log, future: Log, now_ms: int) -> None:
     future.update_high_watermark(log.high_watermark)
     if log.log_start_offset > future.log_start_offset:
         future.increment_log_start_offset(log.log_start_offset)
-    for epoch, start_offset in log.leader_epochs.entries:  # epochs without records
+    for epoch, start_offset in log.leader_epochs.entries:  # includes epochs without records
         future.leader_epochs.begin(epoch, start_offset)
     future.cleaned_offset = log.cleaned_offset
     if log.commits_appends:

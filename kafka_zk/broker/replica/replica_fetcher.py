@@ -99,8 +99,8 @@ class ReplicaFetcher:
         self._state = state
         self._changed, self._directory_failed, self._role_changes, self._run_in_thread, self._remote_state = host
         self._backoff_s = backoff_s
-        self._unflushed: dict[TopicPartition, None] = {}  # may need a flush (``flush.messages``)
-        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # this round's, logged at its end
+        self._unflushed: dict[TopicPartition, None] = {}  # partitions that may need a flush (``flush.messages``)
+        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # this round's errors, logged at its end
         self._remote_faults: dict[TopicPartition, str] = {}  # already logged; cleared by the next success
         self.bytes_in = 0  # bytes of appended records
         self._partitions: dict[TopicPartition, Partition] = {}

@@ -220,7 +220,7 @@ class DelegationTokens:
             hmac, lambda token: rules.renewed(token, principal, period_ms, now_ms, self._limits)
         )
         if changed is None:
-            raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)  # deleted in between
+            raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)  # the token was deleted meanwhile
         return changed.expiry_ms
 
     async def expire(self, principal: Principal, hmac: bytes, period_ms: int) -> int:

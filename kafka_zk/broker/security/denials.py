@@ -133,7 +133,7 @@ class Denials:
 
 
 def _printable(name: str) -> str:
-    """A printable form of a name, because a client could choose one that looks like another line of the log."""
+    """A printable form of a name, because a client could choose a name that imitates a log line."""
     shown = name[:_LONGEST_NAME] + "…" * (len(name) > _LONGEST_NAME)
     return shown if shown.isprintable() else ascii(shown)[1:-1]
 

@@ -107,7 +107,7 @@ class SaslHandshake(Handshake):
         reply = await self._reply(frame)
         if reply.failure is not None:
             await self._hold_back(context, reply.reason or reply.failure)
-            return HandshakeStep(None, is_refused=True)  # this version has no errors
+            return HandshakeStep(None, is_refused=True)  # responses of this version cannot contain an error
         return self._next(context, [reply.challenge], self._lifetime_ms())
 
     def _check_session(self, header: RequestHeader) -> None:

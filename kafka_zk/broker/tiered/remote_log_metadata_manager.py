@@ -98,7 +98,7 @@ class RemoteLogMetadataManager:
         count = self._client.partition_count
         wanted = {metadata_partition(tp.topic_id, tp.partition, count) for tp in tps} if count else set()
         for number in self._partitions.keys() - wanted:
-            for waiting in self._partitions.pop(number).waiting:
+            for waiting in list(self._partitions.pop(number).waiting):  # each removes itself when its wait ends
                 waiting.done.errback(MetadataUnavailable(f"{METADATA_TOPIC}-{number} is not read any more"))
         for number in wanted - self._partitions.keys():
             self._partitions[number] = _MetadataPartition()
@@ -111,8 +111,8 @@ class RemoteLogMetadataManager:
 
     async def complete_log(self, tp: TopicIdPartition) -> RemotePartitionLog:
         """All metadata that were committed before this call. The partition need not be assigned yet, so that a broker
-        that has just started, or received a replica, need not wait for its next round of tasks. Raises:
-        MetadataUnavailable."""
+        that has just started, or received a replica, need not wait for its next round of tasks. A cancelled call waits
+        no longer. Raises: MetadataUnavailable."""
         if count := self._client.partition_count:
             self._partitions.setdefault(metadata_partition(tp.topic_id, tp.partition, count), _MetadataPartition())
         await self._wait(tp, None)
@@ -146,7 +146,6 @@ class RemoteLogMetadataManager:
         waiting = _Waiting(offset, self._poll_count, Deferred())
 
         def expire() -> None:
-            partition.waiting.remove(waiting)
             waiting.done.errback(MetadataUnavailable(f"{METADATA_TOPIC}-{found[0]} was not read in time"))
 
         timer = self._clock.callLater(CONSUME_WAIT_S, expire)
@@ -157,6 +156,8 @@ class RemoteLogMetadataManager:
         finally:
             if timer.active():
                 timer.cancel()
+            if waiting in partition.waiting:
+                partition.waiting.remove(waiting)
 
     def poll(self) -> None:
         """Start to read new records. If a poll is in progress, it also reads the records that were written since it

@@ -6,17 +6,19 @@ Source: RemoteLogReader.java, DelayedRemoteFetch.scala, UnifiedLog.fetchOffsetBy
 
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
 from uuid import UUID
 
+from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from kafka_zk.base.clock import Timers
 from kafka_zk.base.types import FetchIsolation, TimestampOffset, TopicPartition
 from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.broker.tiered.broker_topic_stats import RequestRates
 from kafka_zk.broker.tiered.remote_log_metadata_manager import MetadataUnavailable, RemoteLogMetadataManager
 from kafka_zk.broker.tiered.rlm_quota_manager import RLMQuotaManager
 from kafka_zk.broker.tiered.storage_calls import StorageCalls
+from kafka_zk.broker.tiered.unclaimed_reads import ReadKey, RemoteRead, RemoteRecords, UnclaimedReads
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.files.errors import OffsetOutOfRange
@@ -32,18 +34,11 @@ from kafka_zk.storage.tiered.segment_metadata import TopicIdPartition
 _log = Logger()
 
 READ_TIMEOUT_S = 5.0
-"""Time limit of a read. Kafka allows 500 ms and discards a later result, so a slow store could never serve records."""
+"""Time limit of a call to the store."""
 _MOST_BYTES = 1 << 20
 _MOST_SEGMENTS = 10_000
 _PLACES_AT_ONCE = 64
 """Number of segments that are looked up in one turn of the reactor."""
-
-
-class RemoteRecords(NamedTuple):
-    """Whole batches. ``aborted``: the aborted transactions with records in them, only for read_committed."""
-
-    records: bytes
-    aborted: list[AbortedTransaction]
 
 
 NOTHING_YET = RemoteRecords(b"", [])
@@ -54,6 +49,7 @@ class RemoteReads:
 
     def __init__(
         self,
+        clock: Timers,
         metadata: RemoteLogMetadataManager,
         reader: RemoteSegmentReader,
         calls: StorageCalls,
@@ -64,16 +60,32 @@ class RemoteReads:
         self._calls = calls
         self.quota = quota
         self.rates = RequestRates()
+        self._unclaimed = UnclaimedReads(clock)
         self._failing: dict[TopicPartition, tuple[UUID, FetchIsolation]] = {}
         """The failing reads that were logged. Other consumers may be reading other segments of the partition."""
 
+    def begin(
+        self, partition: Partition, log: Log, offset: int, max_bytes: int, isolation: FetchIsolation
+    ) -> tuple[ReadKey, RemoteRead]:
+        """Claim the read that an earlier fetch left, whatever its ``max_bytes`` were, or begin one: see ``read``. The
+        caller must await it, or ``leave`` it."""
+        key = ReadKey(log, partition.leader_epoch, offset, isolation)
+        left = self._unclaimed.claim(key)
+        if left is not None:
+            return key, left
+        return key, ensureDeferred(self.read(partition, log, offset, max_bytes, isolation))
+
+    def leave(self, key: ReadKey, read: RemoteRead) -> None:
+        """Keep a read for the next fetch, for a limited time."""
+        self._unclaimed.leave(key, read)
+
     async def read(
         self, partition: Partition, log: Log, offset: int, max_bytes: int, isolation: FetchIsolation
-    ) -> RemoteRecords | None:
+    ) -> RemoteRecords | int:
         """Return at most 1 MiB of records from ``offset``, which must be below the first local offset; more if the
         first batch is larger. Returns NOTHING_YET if the store or the metadata is unavailable, or the quota is
         exceeded.
-        Returns None if there are no records from ``offset`` to the first local offset, because the topic was compacted
+        Returns the first local offset if there are no records from ``offset`` to it, because the topic was compacted
         before it was tiered.
 
         Raises: OffsetOutOfRange if no segment has the offset; CorruptRecord, OSError.
@@ -92,7 +104,7 @@ class RemoteReads:
                 offset = extent.last + 1
         except (ObjectStoreError, MetadataUnavailable):
             return NOTHING_YET
-        return None
+        return log.local_log_start_offset
 
     async def _read_segment(
         self,
@@ -170,10 +182,10 @@ class RemoteReads:
 
         Raises: ApiError(OFFSET_NOT_AVAILABLE) if the metadata cannot be read, so that clients retry.
         """
-        known = latest_tiered_offset(self._log(partition), log.leader_epochs.entries, log.log_end_offset)
-        if known >= 0 or not self._metadata.is_ready:
-            return known
         try:
+            known = latest_tiered_offset(self._log(partition), log.leader_epochs.entries, log.log_end_offset)
+            if known >= 0 or not self._metadata.is_ready:
+                return known
             remote = await self._metadata.complete_log(_id_of(partition))
         except MetadataUnavailable as error:
             raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE, str(error)) from error
@@ -210,5 +222,7 @@ def _end_of(records: bytes) -> int:
 
 
 def _id_of(partition: Partition) -> TopicIdPartition:
-    assert partition.topic_id != uuids.ZERO, "a tiered topic has an id"
+    """Raises MetadataUnavailable until a controller has sent the topic's id."""
+    if partition.topic_id == uuids.ZERO:
+        raise MetadataUnavailable(f"the controller has not sent the id of topic {partition.tp.topic}")
     return TopicIdPartition(partition.topic_id, partition.tp.topic, partition.tp.partition)

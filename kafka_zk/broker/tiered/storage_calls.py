@@ -27,9 +27,9 @@ class StorageBusy(ObjectStoreError):
 
 
 class _Call:
-    def __init__(self, work: Callable[[], Any]) -> None:
+    def __init__(self, work: Callable[[], Any], give_up: Callable[["_Call"], None]) -> None:
         self.work = work
-        self.result: Deferred[Any] = Deferred()
+        self.result: Deferred[Any] = Deferred(lambda _: give_up(self))
         self.timer: Any = None
 
 
@@ -46,10 +46,11 @@ class StorageCalls:
 
     def call(self, work: Callable[[], T], timeout_s: float) -> "Deferred[T]":
         """Run ``work`` on a thread. Fails with StorageBusy, with the exception of ``work``, or with StorageTimedOut
-        after ``timeout_s``, which includes the wait for a thread."""
+        after ``timeout_s``, which includes the wait for a thread. Cancel the Deferred to give the call up: it does not
+        run if it still waits for a thread."""
         if len(self._waiting) >= self._most_waiting:
             return fail(StorageBusy(f"remote storage is busy: {self._most_waiting} calls are already waiting"))
-        call = _Call(work)
+        call = _Call(work, self._give_up)
         call.timer = self._clock.callLater(timeout_s, self._time_out, call, timeout_s)
         self._waiting.append(call)
         self._start()
@@ -77,7 +78,12 @@ class StorageCalls:
             call.result.callback(result)  # if this is a Failure, the errbacks are called
         self._start()
 
-    def _time_out(self, call: _Call, timeout_s: float) -> None:
+    def _give_up(self, call: _Call) -> None:
+        if call.timer.active():
+            call.timer.cancel()
         if call in self._waiting:
             self._waiting.remove(call)
+
+    def _time_out(self, call: _Call, timeout_s: float) -> None:
+        self._give_up(call)
         call.result.errback(StorageTimedOut(f"remote storage did not answer within {timeout_s:g} s"))

@@ -42,7 +42,7 @@ _PARTITIONS_A_REQUEST = 2_000
 
 _WRITTEN = frozenset(
     {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION}
-)  # the last two: the log's old format has no transactions
+)  # the last two codes mean that the log's old format has no transactions
 _NONE = ErrorCode.NONE
 _NO_PARTITIONS: Mapping[int, PartitionInfo] = {}
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})

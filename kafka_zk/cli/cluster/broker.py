@@ -43,12 +43,12 @@ def _load() -> Callable[..., int]:
 @click.command("broker", short_help="Run one broker from a server.properties file.")
 @click.argument("properties_file", metavar="SERVER.PROPERTIES", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--override", "overrides", type=KEY_VALUE, multiple=True, help="Set a key; may be repeated.")
-@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics here, at /metrics.")
+@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics on this port (/metrics).")
 @click.option("--metrics-host", help="Address for the metrics; 0.0.0.0 for all.  [default: the first listener's]")
 @click.option(
     "--faults-port",
     type=click.IntRange(1, 65535),
-    help=f"Serve the JSON API for named faults here, for tests; needs a token in {FAULTS_TOKEN_VARIABLE}.",
+    help=f"Serve the JSON API for named faults on this port, for tests; needs a token in {FAULTS_TOKEN_VARIABLE}.",
 )
 @click.option("--faults-host", default="127.0.0.1", show_default=True, help="Address for the API of faults.")
 @click.option(

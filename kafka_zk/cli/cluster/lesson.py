@@ -25,7 +25,7 @@ from kafka_zk.cli.terminal.output import note, print_json, say
 @click.option(
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Keep the lesson of --web in this new file, for kafka-zk web FILE and kafka-zk web --export.",
+    help="Save the lesson of --web in this new file, for kafka-zk web FILE and kafka-zk web --export.",
 )
 @json_option
 def command(
@@ -60,7 +60,7 @@ def command(
 
     interrupt_at_the_end()
     if record is not None and web_port is None:
-        raise click.UsageError("--record keeps the lesson of a page: use it with --web")
+        raise click.UsageError("--record saves the lesson of --web, so it needs --web")
     if web_port is not None:
         _on_page(web_port, sorted(set(chapters) or CHAPTERS), record, as_json)
         return

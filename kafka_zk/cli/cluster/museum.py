@@ -30,8 +30,8 @@ def command(exhibit: str | None, as_json: bool) -> None:
 
     EXHIBIT is a name or a number; without EXHIBIT, all exhibits are listed. Each is played twice on a simulated cluster
     of real brokers and groups, with the same actions. An exhibit begins with a question; on a terminal, press Enter for
-    the answer. Events that happened in both plays are left out. Red: records that were lost, duplicated or left unread
-    under a rule.
+    the answer. Events that happened in both plays are left out. Red: records that were lost, duplicated, left unread or
+    left out of a transaction under a rule.
 
     \b
     kafka-zk museum
@@ -115,7 +115,7 @@ def _tell(name: str, seen: "Seen") -> None:
     columns = max(_MIN_COLUMNS, min(_MAX_COLUMNS, shutil.get_terminal_size().columns))
     width = (columns - len(_GAP)) // 2
     rule = OLD_RULES[seen.scenario.old_rule or ""].says
-    ours = "KAFKA-ZK'S RULE: the same brokers and members with their safeguard."
+    ours = "KAFKA-ZK'S RULE: the same brokers and clients with their safeguard."
     _beside([f"OLD RULE: {rule}"], [ours], width, bold=True)
     for row in rows(seen.lines):
         if row.is_note:
@@ -140,7 +140,7 @@ def _tell(name: str, seen: "Seen") -> None:
 
 
 def _records(seen: "Seen", width: int) -> None:
-    """A line for each record; red if it was lost, duplicated or left unread under this rule."""
+    """A line for each record; red if this rule has done something wrong to it."""
     for old, ours in zip_longest(seen.old.records, seen.ours.records):
         sides = [(old, seen.old), (ours, seen.ours)]
         texts = ["" if each is None else _sentence(each) for each, _ in sides]

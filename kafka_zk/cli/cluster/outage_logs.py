@@ -139,8 +139,8 @@ _OPTIONS = (
         "zookeeper_logs",
         type=click.Path(path_type=Path, file_okay=False, exists=True),
         multiple=True,
-        help="A ZooKeeper server's dataDir, or a copy: its transaction log has every change and its session. If "
-        "dataLogDir is another folder, name both.",
+        help="A ZooKeeper server's dataDir, or a copy: its transaction log has every change and the session "
+        "that made it. If dataLogDir is another folder, name both.",
     ),
     click.option(
         "--broker-logs",

@@ -75,8 +75,8 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
 @click.option(
     "--proxies/--no-proxies",
     default=None,
-    help="Put proxies between brokers and ZooKeeper, and between brokers: for break cut and delay.  [default: on with "
-    "--web, unless -o or --zookeeper prevents it]",
+    help="Put proxies between brokers and ZooKeeper, and between brokers; kafka-zk break cut and delay need them.  "
+    "[default: on with --web, unless -o or --zookeeper prevents it]",
 )
 @web_option(f"Show it in a browser: a page on this port (default {WEB_PORT}), and the brokers' events for it.")
 @click.option(
@@ -89,7 +89,7 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
 @click.option(
     "--secure",
     is_flag=True,
-    help="SASL_SSL for clients and between brokers: makes certificates and users, and says which file clients take.",
+    help="SASL_SSL for clients and between brokers: makes certificates and users, and prints the file for clients.",
 )
 @json_option
 def command(
@@ -109,11 +109,11 @@ def command(
 ) -> None:
     """Run a cluster in the foreground until SIGINT, SIGTERM or SIGHUP: ZooKeeper and BROKERS processes.
 
-    Prints the pid of every process. Once all brokers are registered, the controller is known, and every partition that
-    can have a leader has one that serves, prints one line "ready bootstrap=... zookeeper=...". Without --data all files
-    are in a temporary folder, which is removed at the end. If a broker dies, a line on stderr says so, and the other
-    brokers elect new leaders at once; after kafka-zk break pause they wait for the session timeout. kafka-zk break
-    kills brokers and restarts them.
+    It prints the pid of every process. It prints one line "ready bootstrap=... zookeeper=..." once all brokers are
+    registered, the controller is known, and every partition that can have a leader has one that serves. Without --data
+    all files are in a temporary folder, which is removed at the end. If a broker dies, a line on stderr says so, and
+    the other brokers elect new leaders at once; after kafka-zk break pause they wait for the session timeout. kafka-zk
+    break kills brokers and restarts them.
 
     With three or more brokers each partition gets three replicas, unless -o default.replication.factor says otherwise;
     with two brokers, two.
@@ -321,9 +321,10 @@ def _complaint(cluster: "EmbeddedCluster") -> str:
     if not absent:
         return f"{count} ({named}): the log of the controller, broker {cluster.controller_id()}, says why"
     whose = f"broker{'s' if len(absent) > 1 else ''} {', '.join(map(str, absent))}"
+    are = "are" if len(absent) > 1 else "is"
     ours = [broker_id for broker_id in absent if (cluster.data_dir / f"broker-{broker_id}").is_dir()]
     hint = f"; start them with --brokers {max(ours) + 1}" if ours else ""
-    return f"{count} ({named}): the replicas are on {whose}, not running{hint}"
+    return f"{count} ({named}): the replicas are on {whose}, which {are} not running{hint}"
 
 
 def _found_by_default(cluster: "EmbeddedCluster") -> bool:

@@ -68,13 +68,13 @@ def _kept_ms(context: click.Context, parameter: click.Parameter, given: str | No
 @click.option(
     "--save",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write RECORDING to this file, compressed and without secrets, for a colleague, and end.",
+    help="Write RECORDING to this file, compressed and without secrets, for a colleague, and exit.",
 )
 @click.option(
     "--export",
     "directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write the page of RECORDING to this directory, as one file that needs no server, and end.",
+    help="Write the page of RECORDING to this directory, as one file that needs no server, and exit.",
 )
 @click.option(
     "--port",
@@ -101,8 +101,9 @@ def command(
     and the cause of each event.
 
     For a cluster of kafka-zk up on this machine, the page reads ZooKeeper's transaction log, which has every change
-    since the beginning with its session. It can also kill, pause and restart the brokers. For other clusters, it shows
-    what watches report. Brokers and members report their own steps with --trace (up --web does that).
+    since the beginning, with the session that made it. The page can also kill, pause and restart the brokers. For
+    other clusters, it shows what watches report. Brokers and members report their own steps with --trace (up --web does
+    that).
 
     With --zookeeper-log, --broker-logs or both, it shows an outage of an Apache Kafka cluster from its logs; no server
     needs to run. With --zookeeper as well, it shows the live cluster, and the log replaces the watches.

@@ -153,7 +153,7 @@ class Workload:
         member = self._members.get(name)
         if member is None:
             known = ", ".join(self._members) or "no member"
-            raise ActionRefused(f"{name} was not started by kafka-zk break join; it knows {known}")
+            raise ActionRefused(f"{name} was not started by kafka-zk break join, which has started {known}")
         return member
 
     def _free_name(self, group: str) -> str:

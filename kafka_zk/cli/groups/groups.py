@@ -100,8 +100,8 @@ def list_groups(at: "Where", as_json: bool) -> None:
 def describe(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
     """Show the offset, lag and owner of each partition, and members without partitions.
 
-    For members at a broker also host and client id, and in ZooKeeper the capacity (consumer.capacity) if they register
-    one.
+    Members of a broker group are shown with their host and client id. Members of a group in ZooKeeper are shown with
+    their capacity (consumer.capacity) if they register one.
     """
     from kafka_zk.cli.groups.group_access import check_names, group_access
 
@@ -167,7 +167,7 @@ def targets(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--by-duration", help="To the first record of this period before now: P1D, PT2H30M."),
             click.option("--shift-by", type=int, help="Forward by this many, or back if negative."),
             click.option("--to-offset", type=click.IntRange(0), help="To this offset."),
-            click.option("--from-file", type=TEXT_FILE, help="To the offsets of lines TOPIC,PARTITION,OFFSET."),
+            click.option("--from-file", type=TEXT_FILE, help="To those in this file: lines TOPIC,PARTITION,OFFSET."),
         )
     ):
         function = option(function)
@@ -181,7 +181,7 @@ def targets(function: Callable[..., Any]) -> Callable[..., Any]:
 @targets
 @click.option("--dry-run", is_flag=True, help="Only show the new offsets (the default).")
 @click.option("--execute", is_flag=True, help="Do it.")
-@click.option("--export", is_flag=True, help="Print lines for --from-file (Kafka's too) instead of a table.")
+@click.option("--export", is_flag=True, help="Print lines for --from-file and Kafka's tool instead of a table.")
 @where
 def reset_offsets(
     group: str,

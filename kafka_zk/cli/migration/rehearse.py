@@ -57,7 +57,7 @@ class NotTried(CommandFailed):
     "--brokers-from",
     "brokers_dir",
     type=_FOLDER,
-    help="Start real brokers with their settings: DIR/server.properties, DIR/BROKER/server.properties or other "
+    help="Start real brokers with the settings in DIR/server.properties, DIR/BROKER/server.properties or other "
     "*.properties files directly in DIR, one for each broker. Default: stand-ins.",
 )
 @click.option(
@@ -73,11 +73,11 @@ def rehearse(
     """Migrate a copy of your cluster's metadata to KRaft, on this machine: once forward to the end and, with a new copy
     each time, back from each earlier phase.
 
-    The copy is made from the files of one ZooKeeper server, which may run. A ZooKeeper and real KRaft controllers of
-    Apache Kafka 3.9 work with it. Instead of your brokers, stand-ins without data register and obey the controllers.
-    So a rehearsal tests your data, how it is copied, the writes to both sides, and the end of the migration. With
-    --brokers-from, real brokers of 3.9 with empty disks and copies of your server.properties also test the versions,
-    listeners and authorizers.
+    The copy is made from the files of one ZooKeeper server, which may be running. A ZooKeeper and real KRaft
+    controllers of Apache Kafka 3.9 work with it. Instead of your brokers, stand-ins without data register and obey the
+    controllers. So a rehearsal tests your data, how it is copied, the writes to both sides, and the end of the
+    migration. With --brokers-from, real brokers of 3.9 with empty disks and copies of your server.properties also test
+    the versions, listeners and authorizers.
 
     Nothing reaches your cluster: ephemeral znodes are left out, each address in the copy becomes 127.0.0.1, and all
     processes listen and connect there only. The copy contains credentials; its folder is readable by you alone, and is

@@ -34,8 +34,8 @@ _INTERVAL_S = 2
 @controller_log_dir_option
 @click.option("--watch", "watches", is_flag=True, help="Show each change, until Ctrl-C.")
 @click.option(
-    "--metrics-port", type=click.IntRange(0, 65535), help="Watch, and serve Prometheus metrics here, at /metrics; "
-    "0 is a free port.",
+    "--metrics-port", type=click.IntRange(0, 65535), help="Watch, and serve Prometheus metrics on this port, at "
+    "/metrics; 0 is a free port.",
 )  # fmt: skip
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address to serve the metrics on.")
 @json_option

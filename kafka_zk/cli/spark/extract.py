@@ -50,7 +50,7 @@ _COLUMNS = ("topic", "partition", "from_offset", "until_offset", "lag_before", "
     "target",
     required=True,
     metavar="DIR",
-    help="A local folder or any URI that Spark can write to; for --topic-pattern with {table}, {schema} or {topic}.",
+    help="A local folder or any URI that Spark can write to; with --topic-pattern, with {table}, {schema} or {topic}.",
 )
 @click.option("--format", type=click.Choice((*FORMATS, *TABLE_FORMATS)), default="parquet", show_default=True)
 @click.option("--decode", type=click.Choice(DECODINGS), help="By default keys and values are bytes.")
@@ -58,8 +58,8 @@ _COLUMNS = ("topic", "partition", "from_offset", "until_offset", "lag_before", "
     "--schema",
     callback=schema_text,
     metavar="TEXT|@FILE",
-    help="DDL as 'a INT, b STRING' (json), or an Avro record; for --value-format the reader's schema. With "
-    "--topic-pattern also a file for each table: @schemas/{table}.sql",
+    help="DDL such as 'a INT, b STRING' for json, or an Avro record; with --value-format, the reader's schema. With "
+    "--topic-pattern, it may be a file for each table: @schemas/{table}.sql",
 )
 @click.option(
     "--on-undecodable",
@@ -72,9 +72,15 @@ _COLUMNS = ("topic", "partition", "from_offset", "until_offset", "lag_before", "
 @sink_options
 @click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
-@click.option("--until", default="now", show_default=True, metavar="TIME", help="Stop there: ms, or 2026-11-21T06:00Z.")
 @click.option(
-    "--from", "since", metavar="TIME", help="A backfill from there to --until, which leaves the group's offsets alone."
+    "--until", default="now", show_default=True, metavar="TIME",
+    help="Stop at the records of this time: ms since the epoch, or 2026-11-21T06:00Z.",
+)  # fmt: skip
+@click.option(
+    "--from",
+    "since",
+    metavar="TIME",
+    help="Extract a backfill from this time to --until, without moving the group's offsets.",
 )
 @every_option
 @metrics_option
@@ -123,9 +129,9 @@ def command(
     kafka-zk extract --bootstrap-server broker:9092 --group lake --topic flights --format delta --to ./flights ...
 
     With --topic-pattern, each topic is extracted like this into a table of its own, all in one Spark session. Topics
-    that are new get their tables at the next run, a topic that fails stops no other, and topics that Debezium has for
-    itself are left out. With --cdc the columns come from the records' schemas. With --zookeeper, a topic's group is
-    GROUP.TOPIC. The exit code is 0 if all topics are done, else the first of 1, 3, 4 and 5 that a topic has.
+    that are new get their tables at the next run, a topic that fails stops no other, and Debezium's internal topics
+    are left out. With --cdc the columns come from the records' schemas. With --zookeeper, a topic's group is
+    GROUP.TOPIC. The exit code is 0 if all topics are done, otherwise the lowest nonzero code of a topic.
 
     \b
     kafka-zk extract ... --group lake --topic-pattern 'shop\\..*' --to './lake/{table}'
@@ -155,7 +161,7 @@ def command(
 
 
 class _How(NamedTuple):
-    """The options that are not of what is extracted."""
+    """The options that say how the command runs, not what it extracts."""
 
     started_s: float
     until: str
@@ -169,7 +175,7 @@ class _How(NamedTuple):
 
 
 def _extract(fields: Mapping[str, Any], how: _How) -> None:
-    """``fields``: of the extraction."""
+    """``fields``: the attributes of the ``Extraction``."""
     from kafka_zk.spark_jobs.extraction import options
     from kafka_zk.spark_jobs.extraction.planning import Extraction
 
@@ -198,7 +204,8 @@ def _extract(fields: Mapping[str, Any], how: _How) -> None:
 
 
 def _extract_database(topic_pattern: str, fields: Mapping[str, Any], how: _How) -> None:
-    """``fields``: of the extraction of each topic, with placeholders in the target and in a schema of files."""
+    """``fields``: the attributes of each topic's ``Extraction``, with placeholders in ``target`` and in a ``schema`` of
+    files."""
     from kafka_zk.cli.spark.extract_database import database_of, run_database
 
     if how.every_s is not None or how.metrics_port is not None:

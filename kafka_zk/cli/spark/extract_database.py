@@ -30,8 +30,8 @@ _EXAMPLE = "prefix.schema.table"
 
 
 def database_of(pattern: str, fields: Mapping[str, Any]) -> Database:
-    """``fields``: those of ``Extraction``; ``target`` and a ``schema`` of files have placeholders. Raises WronglyAsked,
-    before anything is started.
+    """``fields``: the attributes of each topic's ``Extraction``; ``target`` and a ``schema`` of files have
+    placeholders. Raises WronglyAsked before anything is started.
     """
     from kafka_zk.spark_jobs.extraction import options
 
@@ -53,7 +53,7 @@ def run_database(
     asked: Database, master: str | None, config: Mapping[str, str], *, dry_run: bool, as_json: bool,
     openlineage: str | None,
 ) -> None:  # fmt: skip
-    """Raises CommandFailed with the exit code of the topics together, after all have been tried."""
+    """Raises CommandFailed after all topics have been tried, with their common exit code."""
     from kafka_zk.spark_jobs.extraction import job
 
     started_s = monotonic_s()
@@ -110,5 +110,5 @@ def _show(found: "list[TopicResult]", seconds: float, as_json: bool, dry_run: bo
         return
     print_table(_COLUMNS, [each.as_row() for each in found])
     if dry_run:
-        note("records are the offsets that would be extracted; nothing was done")
+        note("the column records shows how many offsets would be extracted; nothing was done")
     note(f"took {seconds:.1f} s; {results.summary(found)}")

@@ -34,7 +34,7 @@ class _Behind(CommandFailed):
 @zookeeper_option("The ZooKeeper of the group.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
 @command_config_option
 @group_option
-@click.option("--topic", "topics", multiple=True, help="May be repeated; all topics that the group has extracted.")
+@click.option("--topic", "topics", multiple=True, help="May be repeated; by default, all extracted topics.")
 @click.option("--max-lag", type=click.IntRange(0), help="Exit with 3 if the group's total lag is greater.")
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="Look every 10 s until Ctrl-C, and serve Prometheus metrics "
@@ -49,8 +49,8 @@ def command(
     """Show for each partition the offset that extract continues at, its lag, and its bounds in the last range; then
     when the last range was committed, how fast, and a plan that is not finished. It only reads, and starts no Spark.
 
-    The lag ends at the last stable offset, as extract does. A partition whose leader does not answer has an unknown
-    lag, shown as -.
+    The lag is counted up to the last stable offset, where extract stops. A partition whose leader does not
+    answer has an unknown lag, shown as -.
 
     Exit codes: 0 the status is shown, and the lag is at most --max-lag; 1 failed, or the lag of a partition is unknown
     and --max-lag is given; 2 wrong usage; 3 the lag is greater than --max-lag.

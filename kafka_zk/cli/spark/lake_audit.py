@@ -70,7 +70,7 @@ def audit(
     caused a problem, and shows statements that repair it.
 
     Exit code: 0 nothing found, 1 something is wrong or the command failed, 2 nothing is wrong, but something was not
-    checked, or with --key may not have been read yet.
+    checked, or (with --key) the consumer may not have read some events yet.
 
     \b
     kafka-zk lake audit ./lake

@@ -31,7 +31,7 @@ class _Interval(click.ParamType[float]):
 
 
 every_option = click.option(
-    "--every", "every_s", type=_Interval(), metavar="INTERVAL", help="Repeat until SIGTERM, every 30s, 5m, 1h."
+    "--every", "every_s", type=_Interval(), metavar="INTERVAL", help="Repeat until SIGTERM at this interval, like 5m."
 )
 metrics_option = click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="With --every: /metrics for Prometheus; 0 is a free port."
@@ -66,7 +66,7 @@ _OPTIONS = (
         "--key-schema",
         callback=schema_text,
         metavar="TEXT|@FILE",
-        help="DDL for json keys, or the schema of avro keys; with a registry the reader's.",
+        help="DDL for json keys, or the schema of avro keys; with --schema-registry, the reader's schema.",
     ),
     click.option(
         "--metadata-prefix",
@@ -80,7 +80,7 @@ _OPTIONS = (
         help="Decode values of Confluent's serializers with the schema that each value names.",
     ),
     click.option("--schema-registry", metavar="URL", help="Where the schemas are, as http://HOST:8081."),
-    click.option("--dead-letter-topic", metavar="TOPIC", help="Send undecodable records there, with the reason."),
+    click.option("--dead-letter-topic", metavar="TOPIC", help="Send undecodable records to it, with the reason."),
     click.option("--include", multiple=True, type=click.Choice(INCLUDED), help="One more column; may be repeated."),
     click.option("--select", metavar="SQL", help="The columns to write: 'carrier, delay * 60 AS seconds'."),
     click.option("--where", metavar="SQL", help="Which records are written: 'delay > 0'."),

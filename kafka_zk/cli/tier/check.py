@@ -24,7 +24,7 @@ SHOWN = 20
 @click.option("--topic", "wanted", multiple=True, help="May be repeated; all topics by default.")
 @click.option(
     "--older-than", default="PT1H", show_default=True, metavar="DURATION",
-    help="Report copies and deletions as unfinished if they began longer ago.",
+    help="Report copies and deletions as unfinished if they began longer ago than this.",
 )  # fmt: skip
 @bootstrap_option
 @json_option

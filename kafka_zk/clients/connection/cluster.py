@@ -193,7 +193,7 @@ class Cluster:
                 return False
             ask_s = min(self._reactor.seconds() + pause_s, deadline_s)
             while self.metadata.lacks(tp) and await self._updated.wait_until(ask_s):
-                pass  # another fetch; ours is due later
+                pass  # another fetch ended; the next one is due later
             pause_s = min(2 * pause_s, max(pause_s, self._config.retry_backoff_max_ms / 1000))
         return True
 

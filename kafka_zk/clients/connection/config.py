@@ -97,7 +97,7 @@ class CheckedConfig:
 def with_security(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """Replace all security keys by one key ``security``, a ``ClientSecurity``.
 
-    ``security`` may be given instead of the keys, also as a mapping of them (docs/how-to/security.md).
+    Instead of the keys, ``security`` may be given, as an object or as a mapping of the keys (docs/how-to/security.md).
     Raises: ConfigError for unusable values, and if both are given.
     """
     single = {key: value for key, value in properties.items() if key.replace(".", "_") in KEYS_BY_FIELD}
@@ -107,7 +107,7 @@ def with_security(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     if not single and not isinstance(given, Mapping):
         return {key: value for key, value in properties.items() if key != "security" or value is not None}
     others = {key: value for key, value in properties.items() if key not in single}
-    from kafka_zk.security.client_keys import client_security  # not needed by clients without security
+    from kafka_zk.security.client_keys import client_security  # most clients do not need it
 
     try:
         return {**others, "security": client_security(single or given or {})}

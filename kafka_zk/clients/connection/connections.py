@@ -112,7 +112,7 @@ class Connections:
             self._opened(link, connection)
 
     def _failed(self, link: _Link, error: Exception) -> None:
-        link.connecting = False  # first, because callers may retry immediately
+        link.connecting = False  # cleared first, because callers may retry immediately
         backoff_ms = self._config.reconnect_backoff_ms << min(link.failure_count, 20)
         link.failure_count += 1
         backoff_ms = min(backoff_ms, max(self._config.reconnect_backoff_max_ms, self._config.reconnect_backoff_ms))

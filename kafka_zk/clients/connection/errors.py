@@ -72,6 +72,10 @@ class BrokerError(KafkaError):
     """A broker responded with an error code; ``code`` is never None."""
 
 
+class ResponseLost(BrokerError):
+    """A request was sent and got no response: it may have been carried out, or it may still arrive."""
+
+
 def authentication_error(error: AuthenticationFailed, address: str) -> AuthenticationError:
     """The clients' exception for a failed authentication at ``address``."""
     if isinstance(error, UnsupportedSaslMechanism):

@@ -13,7 +13,13 @@ from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.connections import version_between
 from kafka_zk.clients.connection.coordinators import Coordinators
-from kafka_zk.clients.connection.errors import AuthenticationError, ClientClosed, KafkaError, broker_error
+from kafka_zk.clients.connection.errors import (
+    AuthenticationError,
+    ClientClosed,
+    KafkaError,
+    ResponseLost,
+    broker_error,
+)
 from kafka_zk.clients.connection.waiting import Reactor
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -36,13 +42,15 @@ class KeyCoordinator:
     async def ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int) -> Any:
         """Send a request and return the response, whatever its error code.
 
-        Raises: KafkaError, with the code NETWORK_EXCEPTION if there is no response; ClientClosed.
+        Raises: KafkaError; ResponseLost, with the code NETWORK_EXCEPTION, only if the request was sent; ClientClosed.
         """
         host, port = self._address or await self._find()
+        is_sent = False
         doing = f"{api_key.name} to the coordinator at {host}:{port}"
         try:
             connection = await self._cluster.connection_to(host, port, _PURPOSE)
             version = version_between(connection, api_key, lowest, highest)
+            is_sent = True
             return await connection.request(api_key, message, version=version)
         except (AuthenticationError, ClientClosed, CancelledError):
             raise
@@ -51,7 +59,8 @@ class KeyCoordinator:
         except Exception as error:
             if self._address == (host, port):
                 self.forget()
-            raise broker_error(ErrorCode.NETWORK_EXCEPTION, doing, str(error)) from error
+            failure = broker_error(ErrorCode.NETWORK_EXCEPTION, doing, str(error))
+            raise (ResponseLost(str(failure), failure.code) if is_sent else failure) from error
 
     async def _find(self) -> tuple[str, int]:
         causes: list[KafkaError] = []

@@ -349,7 +349,7 @@ class ConsumerCoordinator:
         while left:
             member = self._member
             for tp in [tp for tp in left if tp not in member.owned or self._ended[tp] != ended[tp]]:
-                answers[tp] = NOT_THE_OWNER  # even if owned again: another member may have committed meanwhile
+                answers[tp] = NOT_THE_OWNER  # even if owned again, because another member may have committed
                 del left[tp]
             if not left:
                 break

@@ -275,7 +275,7 @@ class GroupDelivery:
         self.fetcher.arrived.fire()
 
     def close_within(self, patience_s: float) -> None:
-        """The consumer is closing: every wait for users, also one in progress, ends after ``patience_s``."""
+        """The consumer is closing: every wait for users, including one in progress, ends after ``patience_s``."""
         self._close_s = self._reactor.seconds() + patience_s
         self.wake()
 

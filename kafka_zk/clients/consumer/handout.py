@@ -122,7 +122,7 @@ class Handout:
             return set(self._lost)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget these revoked partitions, also those of which the user still holds records (``lost``)."""
+        """Forget these revoked partitions, including those of which the user still holds records (``lost``)."""
         with self._lock:
             self._lost |= self._remove(partitions)
 

@@ -25,7 +25,7 @@ class Reader:
     """Reads partitions that you assign, on the reactor thread.
 
     ``Reader(reactor, bootstrap_servers="h:9092")`` takes Kafka's consumer keys with ``_`` for ``.``, or a ReaderConfig.
-    Records of a partition arrive in order, each offset once, also across leader changes. A log truncation is noticed
+    Records of a partition arrive in order, each offset once, even across leader changes. A log truncation is noticed
     only if the position is then out of range (auto.offset.reset).
 
     Raises: ConfigError naming the key and the allowed values.

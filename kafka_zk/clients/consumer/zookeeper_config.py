@@ -52,8 +52,8 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
     ``partition_assignment_strategy``: the member's strategies, the preferred one first: ``range``, ``roundrobin``,
     ``sticky``, ``cooperative`` and ``weighted``, comma-separated or as a sequence. If a member (such as Kafka's old
     consumer) announces no strategies, the group runs ``range``, or ``roundrobin`` if our members list nothing else.
-    ``consumer_capacity``: how much this member can process, compared with the others. ``weighted`` gives it partitions
-    in proportion to it; None counts as the number of streams.
+    ``consumer_capacity``: how much this member can process, compared with the others. ``weighted`` assigns partitions
+    in proportion to this number; None counts as the number of streams.
     ``group_instance_id``: makes a static member. When its registration is gone, its partitions are reserved, and not
     read, for ``session_timeout_ms``. The registration is gone immediately when the member leaves, and
     ``zookeeper_session_timeout_ms`` after it dies. The timeout does not run while ZooKeeper is unavailable. Only

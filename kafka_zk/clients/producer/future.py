@@ -1,4 +1,5 @@
-"""Futures of records. A future holds only its batch, which has the outcome, and an index: a million cost little."""
+"""Futures of records. A future holds only an index and its batch, which has the outcome, so a million futures need
+little memory."""
 
 import threading
 from collections.abc import Callable, Generator

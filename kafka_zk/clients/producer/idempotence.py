@@ -149,9 +149,9 @@ class Idempotence:
         return code.retriable
 
     def _should_retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """For the oldest batch, False in a transaction or if the broker acknowledged a later one: a retry could write
-        this one out of order or twice. Java's client retries even then, until ``delivery.timeout.ms`` (KAFKA-14359). If
-        the broker acknowledged no later batch, the gap is permanent, so the epoch is bumped.
+        """False for the oldest batch in a transaction, or if the broker acknowledged a later batch: a retry could write
+        this one out of order or twice. Java's client retries even then, until ``delivery.timeout.ms`` (KAFKA-14359).
+        If the broker acknowledged no later batch, the gap is permanent, so the epoch is bumped.
         """
         entry = self._entry(batch.tp)
         if batch.sequence_was_reset or not entry.is_oldest(batch):

@@ -209,7 +209,7 @@ class Producer:
     async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
         """Send all records of an iterable and wait for their acknowledgement. Returns their number.
 
-        Waits for buffer memory without a limit of its own, because ``delivery.timeout.ms`` bounds earlier batches.
+        Waits for buffer memory without a separate time limit, because ``delivery.timeout.ms`` bounds earlier batches.
         Waits up to ``max.block.ms`` for a partition that does not exist yet.
 
         Raises: the first KafkaError of a record; records after a rejected batch may have been written.

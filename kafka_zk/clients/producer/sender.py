@@ -232,8 +232,9 @@ class Sender:
         return read_produce_response(version, body)
 
     async def _ask_producer_id(self) -> None:
-        """Request a producer id. If ACLs forbid one, the queued records fail, also those that wait for a retry, and the
-        next record causes another request. Source: Sender.java@3.9, shouldHandleAuthorizationError (KAFKA-13668).
+        """Request a producer id. If ACLs forbid one, the queued records fail, including those that wait for a retry,
+        and the next record causes another request. Source: Sender.java@3.9, shouldHandleAuthorizationError
+        (KAFKA-13668).
         """
         assert self._idempotence is not None
         message = _InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)

@@ -15,7 +15,13 @@ from twisted.logger import Logger
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.coordinators import GROUP, TRANSACTION
-from kafka_zk.clients.connection.errors import ClientClosed, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.connection.errors import (
+    ClientClosed,
+    KafkaError,
+    KafkaTimeoutError,
+    ResponseLost,
+    broker_error,
+)
 from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.clients.connection.key_coordinator import KeyCoordinator
 from kafka_zk.clients.connection.waiting import Reactor, Signal, run, sleep
@@ -67,6 +73,7 @@ class TransactionManager:
         self._changed = Signal(reactor)
         self._closed = False
         self._timed_out: State | None = None  # the requested end (commit or abort) of a call that timed out
+        self._is_committed = False  # the coordinator has decided the last commit that was requested
         self._last_trouble = ""  # why the current request was repeated
 
     # -- the program's calls ------------------------------------------------------------------------------------------
@@ -98,6 +105,7 @@ class TransactionManager:
                 self.state.begin_commit()
             finally:
                 self._notify()
+            self._is_committed = False
             run(self._end(is_committed=True))
         await self._until_ended("commit_transaction", State.COMMITTING, deadline_s)
 
@@ -117,6 +125,7 @@ class TransactionManager:
         if self.state.state is not State.ABORTING:
             self.state.begin_abort()
             self._timed_out = None
+            self._is_committed = False
             self._notify()
             self._batches.drop_unsent()
             run(self._end(is_committed=False))
@@ -213,6 +222,7 @@ class TransactionManager:
             request = requests.end(*self._identity, is_committed=is_committed, is_known=self.state.is_known)
             if await self._ask(self._coordinator, request, self._goes_on) is None and not self._is_forgotten:
                 return
+            self._is_committed = is_committed
         if self.state.needs_epoch_bump and not await self._new_epoch(self._goes_on):
             return
         if self.state.state is ending:
@@ -265,6 +275,8 @@ class TransactionManager:
         error = broker_error(code, request.doing)
         if request.api_key is ApiKey.INIT_PRODUCER_ID and code in ID_REFUSALS:
             self.state.id_refused(error)
+        elif request.api_key is ApiKey.INIT_PRODUCER_ID and outcome is not Outcome.FENCED:
+            self.state.fail(Outcome.FATAL, error)  # no abort would help: the transaction, if any, has ended
         else:
             self.state.fail(outcome, error)
         self._notify()
@@ -279,6 +291,8 @@ class TransactionManager:
             if not self._closed:
                 _log.debug("{doing}: {error}", doing=request.doing, error=error)
                 self._last_trouble = f"{request.doing}: {error}"
+            if isinstance(error, ResponseLost):
+                self.state.answer_lost()
             if error.code is None:
                 return ErrorCode.NETWORK_EXCEPTION if error.retriable else ErrorCode.UNKNOWN_SERVER_ERROR, None
             return error.code, None
@@ -289,17 +303,21 @@ class TransactionManager:
     async def _until_ended(self, method: str, ending: State, deadline_s: float) -> None:
         while self.state.state is ending:
             if self._closed:
+                if self._is_committed:
+                    return
                 raise ClientClosed("the producer was closed")
             if not await self._changed.wait_until(deadline_s) and self.state.state is ending:
                 self._timed_out = ending
-                raise self._timeout(method, "its outcome is not known yet: call it again")
+                known = "it is committed, but has no next epoch" if self._is_committed else "its outcome is not known"
+                raise self._timeout(method, f"{known} yet: call it again")
         self._timed_out = None
-        if self.state.error is not None:
-            raise self.state.error
+        if self.state.error is not None and not self._is_committed:
+            raise self.state.error  # after a commit, the next ``begin`` raises it
 
     def _ended_behind_a_timeout(self, ending: State) -> bool:
         """True once if the last call timed out and its request has succeeded since."""
-        if self._timed_out is not ending or self.state.state is not State.READY:
+        is_over = self.state.state is State.READY or (self._is_committed and self.state.state is not ending)
+        if self._timed_out is not ending or not is_over:
             return False
         self._timed_out = None
         return True

@@ -14,6 +14,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 
 _MEMBERS_SINCE = 3  # the version of TxnOffsetCommit
+_IDENTITY_SINCE = 3  # the version of InitProducerId
 
 _InitProducerId = codec.request(ApiKey.INIT_PRODUCER_ID)
 _AddPartitions = codec.request(ApiKey.ADD_PARTITIONS_TO_TXN)
@@ -36,7 +37,9 @@ class Request(NamedTuple):
 
 
 def init_producer_id(transactional_id: str, producer_id: int, epoch: int, timeout_ms: int) -> Request:
-    """Request a new epoch. The first time, id and epoch are -1; brokers before 2.5 do not know these fields."""
+    """Request a new epoch. The first time, id and epoch are -1. Brokers before 2.5 do not know these fields: without
+    them, a producer that has a successor would fence it.
+    """
     message = _InitProducerId(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -44,7 +47,8 @@ def init_producer_id(transactional_id: str, producer_id: int, epoch: int, timeou
         producer_epoch=epoch,
     )
     doing = f"asking for the producer id of {transactional_id}"
-    return Request(ApiKey.INIT_PRODUCER_ID, message, 0, 5, _own_code, doing)
+    lowest = 0 if producer_id < 0 else _IDENTITY_SINCE
+    return Request(ApiKey.INIT_PRODUCER_ID, message, lowest, 5, _own_code, doing)
 
 
 def add_partitions(transactional_id: str, producer_id: int, epoch: int, tps: Iterable[TopicPartition]) -> Request:

@@ -51,7 +51,7 @@ FOLLOWING: dict[State, frozenset[State]] = {
     State.READY: frozenset({State.IN_TRANSACTION, State.FATAL}),
     State.IN_TRANSACTION: frozenset({State.PREPARED, State.COMMITTING, State.ABORTING, State.ABORTABLE, State.FATAL}),
     State.PREPARED: frozenset({State.ABORTING, State.FATAL}),
-    State.COMMITTING: frozenset({State.READY, State.ABORTABLE, State.FATAL}),
+    State.COMMITTING: frozenset({State.READY, State.ABORTABLE, State.UNINITIALIZED, State.FATAL}),
     State.ABORTING: frozenset({State.READY, State.UNINITIALIZED, State.FATAL}),
     State.ABORTABLE: frozenset({State.ABORTING, State.FATAL}),
     State.FATAL: frozenset(),
@@ -278,6 +278,10 @@ class TransactionState:
             self._go(State.ABORTABLE)
         elif self.state not in (State.ABORTABLE, State.ABORTING):  # there is nothing to abort
             self._fatal(TransactionFatal(str(error), error.code))
+
+    def answer_lost(self) -> None:
+        """A request may still arrive, in a later transaction, so that one needs another epoch (KAFKA-17754)."""
+        self.needs_epoch_bump = True
 
     def epoch_bumped(self) -> None:
         self.needs_epoch_bump = False

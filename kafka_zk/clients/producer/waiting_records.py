@@ -39,7 +39,7 @@ class WaitingRecords:
     """The waiting records of one producer; on the reactor thread.
 
     Args:
-        take: offers a record; a Deferred if it was accepted or rejected.
+        take: offers a record; returns a Deferred if it was accepted or rejected.
         wait_for: waits until a record may be offered again; raises KafkaTimeoutError after the given seconds.
         on_failed: called with the error before the records whose wait timed out fail with it.
     """

@@ -48,7 +48,7 @@ class Failover:
         for traced in self._follower.read():
             event = traced.event
             if not 0 < self._killed_ms <= event.time_ms:
-                continue  # from before the death
+                continue  # the event is from before the death
             match event:
                 case ControllerElected():
                     who = f"broker {event.actor.removeprefix('controller-')}"
@@ -67,7 +67,7 @@ class Failover:
         deadline_s = time.monotonic() + patience_s
         while self.pid is None or any(len(isr) < replica_count for isr in self._isrs.values()):
             if time.monotonic() > deadline_s:
-                raise DemoFailed(f"{patience_s:g} s after the last record the ISRs were not whole: {self._isrs}")
+                raise DemoFailed(f"{patience_s:g} s after the last record the ISRs were still incomplete: {self._isrs}")
             time.sleep(POLL_S)
             self.poll()
         self.report["whole_seconds"] = self._since(int(time.time() * 1000))

@@ -65,7 +65,7 @@ class DemoGroup(ABC):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Follow the group within the block, at whose end its members stop."""
+        """Follow the group within the block; the members stop at its end."""
         with ExitStack() as cleanup:
             self._follow(cleanup)
             cleanup.callback(self._stop_members)

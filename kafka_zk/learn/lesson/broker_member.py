@@ -17,7 +17,7 @@ from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
 HEARTBEAT_MS = 300
 SESSION_TIMEOUT_MS = 1_500
 _PATIENCE_MS = 1_000
-"""A member with cut connections tries to leave for this time."""
+"""For how long a member with cut connections tries to leave."""
 
 
 class BrokerMember(LessonMember):

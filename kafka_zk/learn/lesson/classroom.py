@@ -135,7 +135,7 @@ class BrokerGroup(Group):
         self._assigned = True  # the latest generation has its assignment
 
     def settled(self) -> bool:
-        """True only after the coordinator's report, too, which comes a moment after the members'."""
+        """Also requires the coordinator's report, which arrives a moment after the members' reports."""
         self._follow()
         return self._assigned and super().settled()
 
@@ -236,7 +236,7 @@ class Classroom:
             return len(group.timeline.summaries) > known
 
         if not self.gate.open_until(is_over, time.monotonic() + PATIENCE_S):
-            raise LessonFailed(f"no rebalance of the group {group.name} was over within {PATIENCE_S} s")
+            raise LessonFailed(f"no rebalance of the group {group.name} ended within {PATIENCE_S} s")
         return group.timeline.summaries[-1]
 
     def join(self, group: Group, name: str) -> LessonMember:

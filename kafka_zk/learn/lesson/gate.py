@@ -112,7 +112,7 @@ class GatedClient:
         self._clock = clock
 
     def __getattr__(self, name: str) -> Any:
-        """Methods that neither wait nor are delayed are the client's own."""
+        """All other methods are the client's own, neither held nor delayed."""
         return getattr(self._client, name)
 
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:

@@ -101,7 +101,7 @@ async def _configs(client: RegistryClient, image: MetadataImage) -> None:
             name = path.rpartition("/")[2]
             key = kind, "" if name == config.DEFAULT_ENTITY else name
             if entity.faults:
-                shown = entity.faults[0] if kind == TOPIC else f"{path}: it cannot be parsed"  # it may have secrets
+                shown = entity.faults[0] if kind == TOPIC else f"{path}: it cannot be parsed"  # hides quoted secrets
                 image.malformed[Kind.CONFIG, config_name(key)] = shown
             if entity.values:
                 image.configs[key] = entity.values

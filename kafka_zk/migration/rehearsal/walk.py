@@ -1,6 +1,7 @@
 """Walks a copied cluster to KRaft, phase by phase, and back from each phase before the last.
 
-There is no way back from the last phase. The copy of the metadata is too short for a walk back from its middle.
+There is no way back from the last phase. The metadata is copied too quickly for a walk back from the middle of the
+copy.
 
 Source: the steps of Kafka's own migration and of its rollback, as run with a 3.9.1 cluster.
 """

@@ -46,7 +46,7 @@ class BrokerGroupRebalances(Rebalances):
         self._preparing = False  # the group prepares a rebalance, or waits for the assignment
         self._generation = -1  # the generation whose assignment is known
         self._assigned: Mapping[str, tuple[TopicPartition, ...]] = {}
-        self._coordinator_reports = False  # the coordinator writes traces
+        self._coordinator_reports = False  # True if the coordinator writes traces
         self._seen_in: object = None  # the rebalance in which the last generation's record was seen
         self._record_due_ms: int | None = None  # until this time, wait for the record of a stable group
         self._deliver_themselves: set[str] = set()  # members that report their stops and starts

@@ -109,7 +109,7 @@ class BrokerGroupObserver:
                 return
             self._observe(_seen(decode_group_value(record.value), record.timestamp_ms))
         except ProtocolError:
-            return  # written by another program
+            return  # the record was written by another program
 
 
 def _seen(group: GroupMetadataValue, time_ms: int) -> GenerationSeen:

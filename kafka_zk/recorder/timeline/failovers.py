@@ -70,8 +70,8 @@ class Failovers:
         self._leaderless_ms: dict[TopicPartition, int] = {}
         self._controller = NO_BROKER
         self._controller_gone_ms = NOT_KNOWN
-        self._elected: controllers.ControllerClaim | None = None  # not reported yet
-        self._epoch: int | None = None  # written by this transaction
+        self._elected: controllers.ControllerClaim | None = None  # a claim that is not reported yet
+        self._epoch: int | None = None  # the epoch that this transaction wrote
         self._now = Transaction(0, 0, 0, ())
 
     def step(self, transaction: Transaction) -> list[OutageEvent]:

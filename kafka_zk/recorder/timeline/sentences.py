@@ -111,7 +111,7 @@ _SESSION = {
 
 
 def _health_mark(event: health.ServerStateChanged | health.EnsembleStateChanged) -> Mark | None:
-    """The mark of a health event: a good first state is only a detail."""
+    """The mark of a health event: a warning for a bad state, a detail for a first state that is good."""
     if zookeeper.is_bad(event):
         return Mark.WARNING
     return None if event.previous else Mark.DETAIL

@@ -15,7 +15,7 @@ T = TypeVar("T")
 _LISTED = 12
 """Maximum number of listed partitions; more are only counted."""
 _DETAILED = 40
-"""Partitions with a line of their own, those that were silent longest."""
+"""Maximum number of partitions that get their own line: those that were silent longest."""
 _COUNTED = {
     CoordinatedBy.ZOOKEEPER: ("ZooKeeper requests", "watches fired"),
     CoordinatedBy.BROKER: ("requests to the coordinator", "heartbeats that announced it"),

@@ -18,7 +18,7 @@ from kafka_zk.registry.client import connect_string
 WORD = "cons"
 HEARD_OF = "heard "
 MOST_CONNECTIONS = 1_000
-"""Maximum number of connections: more cost the server too much, so polling stops."""
+"""Maximum number of connections. Polling stops if there are more, because a poll would cost the server too much."""
 HEARD, SILENT = 1, 0
 SILENT_SHARE = 0.5
 """A session is silent if the server received nothing for this share of its timeout."""

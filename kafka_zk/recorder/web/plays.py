@@ -14,7 +14,7 @@ from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH
 _MOST_ENTRIES = 5_000
 _MOST_EPOCHS = 100
 _MOST_CHANGES = 10
-"""Changes of a znode that are searched; later changes may be recorded before an earlier refusal."""
+"""Maximum number of a znode's changes that are searched; later changes may be recorded before an earlier refusal."""
 Causes = Callable[[Entry], Iterable[Entry]]
 
 

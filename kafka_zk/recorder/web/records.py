@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.timeline.record_events import RecordAcknowledged, RecordEvent, RecordRead, ReplicaSeen
-from kafka_zk.recorder.web.verdicts import LOST, NOT_READ, READ_TWICE, WRITTEN_TWICE, Fault
+from kafka_zk.recorder.web.verdicts import LEFT_OUT, LOST, NOT_READ, READ_TWICE, WRITTEN_TWICE, Fault
 
 MOST_COLUMNS = 16
 """Number of offsets shown for a partition, the highest ones; lower ones are only counted."""
@@ -24,13 +24,14 @@ _BECAME = {
     WRITTEN_TWICE: "written twice in the same log",
     NOT_READ: "not read by any member",
     READ_TWICE: "read twice, which the other rule prevents",
+    LEFT_OUT: "left out of a committed transaction: readers of committed records do not get it",
 }
 
 
 class Square(NamedTuple):
     """A record in a row. ``state``: acknowledged; appended or passed (the high watermark), or gone; read, committed,
     skipped (committed, not read), unread, or back (no longer committed). ``said``: the same in words. ``fault``: the
-    record's fate if the square is red, else "". ``lost``: which one of several acknowledged at this offset.
+    record's fate if the square is red, else "". ``lost``: the lost record, if several were acknowledged at this offset.
     """
 
     value: str
@@ -189,6 +190,8 @@ class _Partition:
         state = "passed" if offset < mark else "appended"
         if (WRITTEN_TWICE, value) in self._faults and sum(each == value for each in values.values()) > 1:
             return Square(value, state, f"{value} is written twice", WRITTEN_TWICE)
+        if (LEFT_OUT, value) in self._faults and self._seen.is_over:
+            return Square(value, state, f"{value} is aborted, although its transaction is committed", LEFT_OUT)
         said = "below the high watermark" if state == "passed" else "written, above the high watermark"
         led = None if self._leader is None else _values(self._leader).get(offset)
         other = f"; the leader has {led} there" if led not in (None, value) else ""

@@ -37,7 +37,7 @@ WATCH_TABLE_INTERVAL_S = 3.0
 HEARTBEATS_INTERVAL_S = 1.0
 HEALTH_INTERVAL_S = 1.0
 HEARTBEAT_S = 1.0
-"""The page receives the time this often if nothing happens."""
+"""Interval at which the page receives the time if nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)

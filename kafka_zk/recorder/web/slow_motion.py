@@ -58,7 +58,7 @@ class Play(NamedTuple):
 
 
 def involved(entries: Sequence[Entry], subject: str, to_ms: int, groups: Collection[str]) -> list[Entry]:
-    """The entries that belong to an episode: those of its subject until its end, and the later effects of these.
+    """The entries that belong to an episode: those of its subject until its end, and their later effects.
 
     Args:
         entries: sorted by time, from the episode's begin to AROUND_MS after its end.

@@ -8,7 +8,7 @@ from kafka_zk.base.types import TopicPartition
 
 KEY = "verdicts"
 """Key of the recording's note."""
-LOST, WRITTEN_TWICE, NOT_READ, READ_TWICE = "lost", "written twice", "not read", "read twice"
+LOST, WRITTEN_TWICE, NOT_READ, READ_TWICE, LEFT_OUT = "lost", "written twice", "not read", "read twice", "left out"
 """Fates that are faults."""
 
 
@@ -23,8 +23,8 @@ class Fault(NamedTuple):
 
 class Verdict(NamedTuple):
     """``play``: the run, which is a part of the lesson. ``rule``: the old rule in one sentence, "" if none was in
-    force. ``faults``: the records that were lost, duplicated or left unread by the end. ``found``: all that the judges
-    found, in sentences.
+    force. ``faults``: the records that were lost, duplicated, left unread or left out of a transaction by the end.
+    ``found``: all that the judges found, in sentences.
     """
 
     play: str

@@ -18,7 +18,8 @@ from kafka_zk.registry.client import connect_string
 WORD = "wchc"
 CAUSE = "reported by ZooKeeper"
 MOST_WATCHES = 20_000
-"""Maximum number of watches: more, or a too long response, cost the server too much, so polling stops."""
+"""Maximum number of watches. Polling stops if there are more, or if the response is too long, because a poll would cost
+the server too much."""
 
 Watches = frozenset[tuple[int, str]]
 """A session (as a signed number) and a path that it watches."""

@@ -1,6 +1,6 @@
 """Writes a snapshot from which a new ZooKeeper server starts, without sessions and without a transaction log.
 
-Every znode is persistent, and everybody may read and change it. A sequential znode is numbered by its parent's
+Every znode is persistent, and every client may read and change it. A sequential znode is numbered by its parent's
 ``cversion``, which is made higher than the number of every child.
 
 Source: FileSnap.java, SnapStream.java, DataTree.java and ReferenceCountedACLCache.java@3.9.

@@ -68,7 +68,8 @@ class SessionCreated:
 class SessionClosed:
     """``paths``: the session's ephemeral znodes, which end with it; None if the server did not log them.
 
-    ``expired``: the server ended the session, because it heard nothing for the timeout. Otherwise the client closed it.
+    ``expired``: the server ended the session, because it received nothing within the timeout. Otherwise the client
+    closed it.
     ``inferred``: not from a log, but from the end of these znodes; then ``expired`` is unknown.
     """
 

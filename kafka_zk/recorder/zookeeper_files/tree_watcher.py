@@ -104,10 +104,10 @@ class TreeWatcher:
 def with_session_ends(seen: list[Transaction], living: Collection[int]) -> list[Transaction]:
     """Put the deletions of a session's last ephemeral znodes together, as the end of that session. Pure.
 
-    ZooKeeper deletes all ephemeral znodes of a session in the transaction that ends it, but watches report each alone.
-    So a session whose ephemeral znodes are all gone is taken to have ended where the first of them was deleted, unless
-    it created another one after that. A client that deletes its last ephemeral znode and keeps its session looks the
-    same.
+    ZooKeeper deletes all ephemeral znodes of a session in the transaction that ends it, but watches report each
+    deletion separately. So a session whose ephemeral znodes are all gone is assumed to have ended where the first of
+    them was deleted, unless it created another one after that. A client that deletes its last ephemeral znode and keeps
+    its session looks the same.
 
     Other deletions get no session, because their client is unknown.
 

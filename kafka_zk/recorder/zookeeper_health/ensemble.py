@@ -24,7 +24,7 @@ from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.events import SessionChanged
 
 RECORDER = "recorder"
-"""The actor of events of our own session."""
+"""The actor of events of this process's own session."""
 SLOW_RESPONSE_MS = 500
 SLOW_REQUEST_MS = 1_000
 """ZooKeeper itself warns of an fsync that takes this long."""
@@ -70,7 +70,7 @@ class EnsembleHealth:
         Args:
             readings: by server address, ``host:port``; every round has the same servers.
             now_ms: when the polls were sent, wall clock.
-            session: the state of a session of our own; None if there is no such session.
+            session: the state of this process's own session; None if it has none.
         """
         found = self._own_session(session, now_ms)
         connected = None if session is None else session is SessionState.CONNECTED

@@ -19,7 +19,7 @@ class HealthFollower:
 
     Args:
         zookeeper: a connection string.
-        session: the state of a session of our own; called on the follower's thread.
+        session: returns the state of this process's own session; called on the follower's thread.
     """
 
     def __init__(self, zookeeper: str, session: Callable[[], SessionState | None]) -> None:

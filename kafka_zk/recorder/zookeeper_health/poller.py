@@ -56,7 +56,7 @@ class HealthPoller:
 
     Args:
         zookeeper: a connection string; all its servers are polled.
-        session: the state of a session of our own; None if there is no such session.
+        session: returns the state of this process's own session; None if it has none.
     """
 
     def __init__(self, zookeeper: str, session: Callable[[], SessionState | None] = lambda: None) -> None:

@@ -243,7 +243,7 @@ def _depose(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _outlived(run: Targets, name: str) -> Callable[[], None]:
-    """All other brokers die, then this one, which alone was in sync. The others return before this broker."""
+    """All other brokers die, then this broker, the only one in sync. The others return before this broker."""
     names = [broker.name for broker in run.world.brokers.values()]
     others = [other for other in names if other != name]
     for other in others:

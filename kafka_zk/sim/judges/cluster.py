@@ -118,7 +118,7 @@ def epochs(facts: Iterable[Fact]) -> list[str]:
     for fact in facts:
         if isinstance(fact, Happened):
             for key in [key for key in known if f" {key[0]}" in fact.text]:
-                del known[key]  # restarted, perhaps with an older disk
+                del known[key]  # the broker was restarted, perhaps with an older disk
         elif isinstance(fact, Lifted) and isinstance(fact.event, TopicDeleted):
             for key in [key for key in known if key[1].topic == fact.event.topic]:
                 del known[key]  # a new topic of this name begins at 0

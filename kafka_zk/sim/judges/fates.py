@@ -1,15 +1,17 @@
 """Finds the fate of each record that producers sent, from the facts of a simulated run and the logs at its end. Pure.
 
-A record is lost, written twice, not read, read twice, or correct. Reading a record twice is not a fault by itself,
-since groups read each record at least once.
+A record is lost, written twice, left out of its committed transaction, aborted with its transaction, not read, read
+twice, or correct. Reading a record twice is not a fault by itself, since groups read each record at least once.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.sim.judges.transactions import transactions_of
 from kafka_zk.sim.world.history import Acked, Fact, Found, HandedOut, Sent
 
 
@@ -18,11 +20,14 @@ class Fate(Enum):
     WRITTEN_TWICE = "written twice"
     NOT_READ = "not read"
     READ_TWICE = "read twice"
+    LEFT_OUT = "left out"
+    ABORTED = "aborted"
     KEPT = "kept"
     WAITS = "not acknowledged"
 
 
-FAULTS = frozenset({Fate.LOST, Fate.WRITTEN_TWICE, Fate.NOT_READ})
+FAULTS = frozenset({Fate.LOST, Fate.WRITTEN_TWICE, Fate.NOT_READ, Fate.LEFT_OUT})
+_HIDDEN = {Fate.LEFT_OUT: "its transaction was committed, but readers do not get it", Fate.ABORTED: ""}
 
 
 class RecordFate(NamedTuple):
@@ -40,14 +45,24 @@ class RecordFate(NamedTuple):
 
 
 def fates(
-    facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], to_be_read: Collection[str] = ()
+    facts: Iterable[Fact],
+    logs: Mapping[TopicPartition, list[Found]],
+    to_be_read: Collection[str] = (),
+    committed: Mapping[TopicPartition, list[Found]] = MappingProxyType({}),
 ) -> list[RecordFate]:
     """The fates of all records, in the order in which they were sent.
 
     ``logs``: the records of each partition that could be read at the end. ``to_be_read``: topics whose records a group
-    must have read.
+    must have read. ``committed``: what readers of committed records get, if there were transactions.
     """
     facts = list(facts)
+    there = {(tp, record.value) for tp, records in committed.items() for record in records}
+    hidden: dict[tuple[TopicPartition, str], Fate] = {
+        record: Fate.LEFT_OUT if transaction.is_committed else Fate.ABORTED
+        for transaction in transactions_of(facts)
+        for record in transaction.records
+        if transaction.is_committed is not None and record.tp in committed and record not in there
+    }
     acked = {(fact.tp, fact.value): fact.offset for fact in facts if isinstance(fact, Acked)}
     readers: defaultdict[tuple[TopicPartition, str], list[str]] = defaultdict(list)
     for fact in facts:
@@ -57,13 +72,15 @@ def fates(
     at = {(tp, record.offset): record.value for tp, records in logs.items() for record in records}
     sent = dict.fromkeys((fact.tp, fact.value) for fact in facts if isinstance(fact, Sent))
     return [
-        RecordFate(tp, _value(value), *_fate(tp, value, acked, found, at, readers[tp, value], logs, to_be_read))
+        RecordFate(tp, _value(value), hidden[tp, value], _HIDDEN[hidden[tp, value]])
+        if (tp, value) in hidden
+        else RecordFate(tp, _value(value), *_fate(tp, value, acked, found, at, readers[tp, value], logs, to_be_read))
         for tp, value in sent
     ]
 
 
 def faults(records: Iterable[RecordFate], others: Iterable[RecordFate]) -> list[RecordFate]:
-    """The records that were lost, duplicated or left unread under one rule, and those read twice under this rule only.
+    """The records with a fate in ``FAULTS`` under one rule, and those read twice under this rule only.
 
     ``others``: the fates under the other rule; ``records`` again if there is no other rule.
     """

@@ -35,7 +35,7 @@ class Fact(NamedTuple):
     kind: Kind
     partition: TopicPartition
     offset: int = -1
-    token: int = -1  # of a claim
+    token: int = -1  # the claim's token
 
 
 def facts_of(event: object) -> Iterator[Fact]:

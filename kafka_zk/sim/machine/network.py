@@ -111,12 +111,19 @@ class SimNetwork:
         """Everything that ``source`` sends to ``target`` is delayed from now on."""
         self._cuts[source, target] = None
 
+    def hold_back(self, source: str, target: str) -> None:
+        """Everything that ``source`` sends to ``target`` on a connection of now is delayed; new connections work."""
+        for transport in self.transports:
+            if transport.process.name == source and transport.there[0] == target:
+                transport.is_held_back = True
+
     def heal(self) -> None:
         """Cuts and delays end; the delayed data are sent."""
         self._cuts.clear()
         self._slow.clear()
         lingering, self._lingering = self._lingering, {}
         for transport in [*self.transports, *lingering]:
+            transport.is_held_back = False
             stalled, transport._stalled = transport._stalled, deque()
             for data in stalled:
                 self._put_on_way(transport, data)
@@ -175,7 +182,7 @@ class SimNetwork:
 
     def _put_on_way(self, sender: SimTransport, data: bytes | None) -> None:
         host = sender.process.name
-        if self._cuts and self.is_cut(host, sender.there[0]):
+        if sender.is_held_back or (self._cuts and self.is_cut(host, sender.there[0])):
             sender._stalled.append(data)
             return
         now_s = self._clock.rightNow
@@ -224,7 +231,7 @@ class _Connecting:
     def _reach(self) -> None:
         network, here, there = self._network, self._process.name, self._there
         if network.is_cut(here, there[0]) or network.is_cut(there[0], here):
-            return  # lets the attempt time out
+            return  # lets the attempt time out, because a repeated handshake would be a new attempt
         port = network.ports.get(there)
         if port is None:
             network.later(lambda: self._process.receive(lambda: self._fail(ConnectionRefusedError())))

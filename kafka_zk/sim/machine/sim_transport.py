@@ -68,6 +68,7 @@ class SimTransport:
         self._under_way: deque[bytes] = deque()
         self._arrives_s = 0.0
         self._stalled: deque[bytes | None] = deque()  # pieces that a network cut delays
+        self.is_held_back = False  # all pieces are delayed, whichever hosts are cut off
         self._finished = False  # the end of the stream is in transit to the peer
 
     # -- what protocols call --------------------------------------------------------------------------------------
@@ -130,10 +131,13 @@ class SimTransport:
     def abortConnection(self) -> None:
         if self.connected and not self._finished:
             self._finished = True
-            self._stalled.clear()
             self._forget_queue()
-            if self.peer is not None:
-                self._network.later(self.peer.reset, ConnectionLost())
+            if self.is_held_back:
+                self._network.send(self, None)  # the end follows what is held back
+            else:
+                self._stalled.clear()
+                if self.peer is not None:
+                    self._network.later(self.peer.reset, ConnectionLost())
             self.process.callLater(0, self.end, ConnectionAborted())
 
     def pauseProducing(self) -> None:

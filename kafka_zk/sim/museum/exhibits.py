@@ -23,14 +23,15 @@ EXHIBITS = (
     "overtaken-commit",
     "herd-effect",
     "long-pause",
+    "torn-transaction",
     "unclean-election",
     "zookeeper-rolled-back",
 )
 
 
 class Wing(NamedTuple):
-    """One run of an exhibit. ``faults``: names of the records that were lost, duplicated or left unread under this
-    rule."""
+    """One run of an exhibit. ``faults``: names of the records that were lost, duplicated, left unread or left out of a
+    transaction under this rule."""
 
     violations: tuple[str, ...]
     records: tuple[RecordFate, ...]
@@ -94,4 +95,4 @@ class _Visitor:
 
 def _records(played: Played) -> list[RecordFate]:
     assert isinstance(played, Stage), "an exhibit is a script"
-    return fates(played.history.facts, played.logs, played.to_be_read)
+    return fates(played.history.facts, played.logs, played.to_be_read, played.committed)

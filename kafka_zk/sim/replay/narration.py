@@ -10,7 +10,6 @@ from kafka_zk.base.events import Event
 from kafka_zk.broker.controller import events as controller
 from kafka_zk.broker.group import events as coordinator
 from kafka_zk.broker.replica.events import IsrChanged
-from kafka_zk.broker.transaction.events import TransactionChanged
 from kafka_zk.rebalance import events as group
 from kafka_zk.recorder.timeline.names import GroupNames
 from kafka_zk.recorder.timeline.sentences import Mark, sentence
@@ -19,8 +18,10 @@ from kafka_zk.registry.client.events import Reread, WatchArmed, WatchFired
 from kafka_zk.sim.world.clients import BROKER_GROUP, GROUP
 from kafka_zk.sim.world.history import (
     Acked,
+    Began,
     Chosen,
     Committed,
+    Ended,
     Fact,
     HandedOut,
     Happened,
@@ -33,7 +34,7 @@ from kafka_zk.sim.world.history import (
 SAFEGUARD = Mark.SAFEGUARD.value
 _QUIET = (
     WatchArmed, Reread, controller.PartitionsMoved, controller.ReplicasMoved, controller.RequestSent,
-    controller.IsrsChanged, IsrChanged, TransactionChanged, coordinator.MemberSynced, coordinator.MemberToldToRejoin,
+    controller.IsrsChanged, IsrChanged, coordinator.MemberSynced, coordinator.MemberToldToRejoin,
     coordinator.MemberIdAssigned, group.Committed, group.RebalanceStarted, group.StrategyChosen, group.DeliveryStopped,
     group.DeliveryStarted,
 )  # fmt: skip
@@ -59,6 +60,11 @@ def told(fact: Fact, everything: bool = False) -> Told | None:
             return Told(fact.time_ms, fact.actor, f"{_value(fact.value)} is acknowledged: {where}")
         case Refused():
             return Told(fact.time_ms, fact.actor, f"{_value(fact.value)} is not sent to {fact.tp}: {fact.error}")
+        case Began():
+            return Told(fact.time_ms, fact.actor, "begins a transaction")
+        case Ended():
+            how = "committed" if fact.is_committed else "aborted"
+            return Told(fact.time_ms, fact.actor, f"knows that its transaction is {how}")
         case HandedOut():
             who = _named(fact.actor)
             return Told(fact.time_ms, who, f"reads {_value(fact.value)}: {fact.tp} offset {fact.offset}")

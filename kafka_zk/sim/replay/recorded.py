@@ -58,7 +58,9 @@ def record(scenario: Scenario, recording: Recording) -> None:
 def _verdicts(scenario: Scenario, stages: Sequence[Stage], played: Replayed) -> list[Verdict]:
     """The judges' findings about records, for each run in which they were asked."""
     plays = dict(zip(scenario.plays, stages, strict=False))
-    records = {play: fates(each.history.facts, each.logs, each.to_be_read) for play, each in plays.items()}
+    records = {
+        play: fates(each.history.facts, each.logs, each.to_be_read, each.committed) for play, each in plays.items()
+    }
     judged = {play for play in plays if any(_asks_judges(each, play) for each in scenario.script)}
     return [
         Verdict(

@@ -87,6 +87,12 @@ def all_acknowledged(stage: Stage) -> bool:
     return not any(producer.waiting for producer in stage.producers.values())
 
 
+@condition("{producer} has ended its transaction")
+def has_ended(stage: Stage, producer: str) -> bool:
+    """The producer knows that its last transaction is committed or aborted."""
+    return not stage.transactional(producer).is_in_transaction
+
+
 @condition("{member} owns {tp}")
 def owns(stage: Stage, member: str, tp: TopicPartition) -> bool:
     """According to the owner znode of the ZooKeeper group."""

@@ -18,6 +18,7 @@ from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.store import ControllerStore
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.clients.consumer.group_delivery import GroupDelivery
+from kafka_zk.clients.producer.transaction_state import TransactionState
 from kafka_zk.rebalance import inputs
 from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.rebalance.lease import Lease
@@ -69,7 +70,7 @@ def no_reread_on_reconnect(patch: Patch) -> None:
 
 
 def release_by_version(patch: Patch) -> None:
-    """In a new session, a member deletes the owner znodes of its former partitions at version 0, which all have."""
+    """In a new session, a member deletes the owner znodes of its former partitions if their version is 0, as always."""
     take, end_session = GroupDriver._take, GroupDriver._end_session
     lost: WeakKeyDictionary[GroupDriver, frozenset[TopicPartition]] = WeakKeyDictionary()
 
@@ -130,7 +131,7 @@ def deletions_end_with_their_controller(patch: Patch) -> None:
 
 
 def one_bad_znode_fails_all(patch: Patch) -> None:
-    """A znode of one topic that cannot be parsed ends an event that also concerns other topics."""
+    """If a znode of one topic cannot be parsed, the whole event fails, even for other topics."""
 
     def strict(self: ControllerStore, path: str, decode: Callable[[], Any]) -> Any:
         return decode()
@@ -161,6 +162,11 @@ def every_member_reads_all(patch: Patch) -> None:
     patch.setattr(MemberWatch, "_missed_a_change", lambda self, stat, names: True)
 
 
+def one_epoch_for_all_transactions(patch: Patch) -> None:
+    """A producer whose request got no answer repeats it and keeps its epoch, as Kafka's producers up to 3.9 do."""
+    patch.setattr(TransactionState, "answer_lost", lambda self: None)
+
+
 OLD_RULES: dict[str, OldRule] = {
     rule.__name__: OldRule((rule.__doc__ or "").strip(), rule)
     for rule in (
@@ -174,6 +180,7 @@ OLD_RULES: dict[str, OldRule] = {
         one_bad_znode_fails_all,
         a_found_start_always_counts,
         every_member_reads_all,
+        one_epoch_for_all_transactions,
         replication.no_min_insync_replicas,
         replication.whoever_lives_is_elected,
         replication.truncation_to_the_high_watermark,

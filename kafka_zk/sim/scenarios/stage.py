@@ -16,7 +16,7 @@ from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.topics import TOPICS
 from kafka_zk.sim.campaign.run import BROKER, LIVENESS_MS
-from kafka_zk.sim.judges import broker_group
+from kafka_zk.sim.judges import broker_group, transactions
 from kafka_zk.sim.judges import cluster as judges
 from kafka_zk.sim.machine.scheduler import Stuck
 from kafka_zk.sim.world.clients import (
@@ -26,10 +26,11 @@ from kafka_zk.sim.world.clients import (
     SimGroupMember,
     SimMember,
     SimProducer,
+    SimTransactionalProducer,
     make_admin,
     watch_offsets,
 )
-from kafka_zk.sim.world.history import Found, History, Lifted, Sent
+from kafka_zk.sim.world.history import Began, Found, History, Lifted, Sent
 from kafka_zk.sim.world.world import SimBroker, World
 from kafka_zk.sim.zookeeper.client import SimClient
 from kafka_zk.sim.zookeeper.server import ServerBackup
@@ -39,6 +40,12 @@ READ_MS = 20_000
 ADMIN_MS = 3_000
 """Maximum time for a broker's response to an admin client."""
 _TOOL_SESSION_MS = 600_000
+_BROKER = {
+    **BROKER,
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
 
 
 class StageError(Exception):
@@ -57,6 +64,7 @@ class Stage:
         self.backup: ServerBackup | None = None
         self.to_be_read: set[str] = set()
         self.logs: dict[TopicPartition, list[Found]] = {}
+        self.committed: dict[TopicPartition, list[Found]] = {}
         self._reads_before = 0
         self._reads_allowed: int | None = None
         self._admin: Any = None
@@ -118,7 +126,7 @@ class Stage:
         if not 1 <= count <= 9:
             raise StageError(f"{count} brokers: must be 1 to 9")
         for number in range(1, count + 1):
-            self.world.broker(number, **{key.replace(".", "_"): value for key, value in BROKER.items()}).start()
+            self.world.broker(number, **{key.replace(".", "_"): value for key, value in _BROKER.items()}).start()
             self.until(f"broker-{number} starts", lambda: all(each.is_started for each in self.world.brokers.values()))
         self.world.run_for(500)
 
@@ -141,6 +149,16 @@ class Stage:
             self.producers[name].is_stopping = True  # the producer sends only the scenario's records
         for value in values:
             self.producers[name].send(tp, f"{name}:{value}")
+
+    def transactional(self, name: str) -> SimTransactionalProducer:
+        """The producer of this name, new if there is none. Raises StageError if it uses no transactions."""
+        producer = self.producers.get(name)
+        if producer is None:
+            producer = self.producers[name] = SimTransactionalProducer(self.world, name, self.history)
+            producer.is_stopping = True  # the producer sends only the scenario's records
+        if not isinstance(producer, SimTransactionalProducer):
+            raise StageError(f"{name} has sent records without a transaction before")
+        return producer
 
     def join(self, name: str, make: Callable[[], SimGroupMember]) -> None:
         """Raises StageError if it is already a member."""
@@ -197,19 +215,26 @@ class Stage:
         return {tp: found[-1].offset + 1 for tp, found in self.logs.items() if tp.topic in self.to_be_read and found}
 
     def violations(self) -> list[str]:
-        """The judges' findings at this moment. Afterwards, ``logs`` has the records that they read."""
+        """The judges' findings at this moment. Afterwards, ``logs`` has the records that they read, and ``committed``
+        those that readers of committed records get, if there were transactions.
+        """
         facts = self.history.facts
         logs = self.logs = {}
+        self.committed = {}
         broken = []
+        has_transactions = any(isinstance(fact, Began) for fact in facts)
         for tp in self._partitions():
             try:
                 logs[tp] = self.world.run(self._read(tp), READ_MS)
+                if has_transactions:
+                    self.committed[tp] = self.world.run(self._read(tp, "read_committed"), READ_MS)
             except Stuck:
                 broken.append(f"{tp} cannot be read: no broker serves it for {READ_MS / 1000:g} s")
             except KafkaError as error:
                 broken.append(f"{tp} cannot be read: {error}")
         topics = {tp.topic for tp in logs}
         broken += judges.records(facts, logs, topics) + judges.seen(facts, logs, topics)
+        broken += transactions.violations(facts, self.committed)
         broken += judges.controllers(facts) + judges.epochs(facts)
         broken += judges.group(facts, self._ends())
         broken += self._too_many_reads()
@@ -222,13 +247,14 @@ class Stage:
         written = {fact.tp for fact in self.history.facts if isinstance(fact, Sent)}
         return sorted(tp for tp in written if tp.topic in topics)
 
-    async def _read(self, tp: TopicPartition) -> list[Found]:
+    async def _read(self, tp: TopicPartition, isolation_level: str = "read_uncommitted") -> list[Found]:
         process = self.world.process("reader")
         reader = Reader(
             process,
             connect=self.world.connect_from(process),
             bootstrap_servers=self.world.bootstrap,
             request_timeout_ms=READ_MS // 2,
+            isolation_level=isolation_level,
         )
         try:
             ends = await reader.end_offsets([tp])

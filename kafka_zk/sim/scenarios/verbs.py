@@ -69,6 +69,32 @@ def sends(stage: Stage, producer: str, values: list[str], tp: TopicPartition) ->
     stage.produce(producer, tp, values)
 
 
+@phrase("{producer} begins a transaction")
+def begins_transaction(stage: Stage, producer: str) -> None:
+    """Begin a transaction of the records that the producer sends from now on; its transactional.id is its name."""
+    stage.admin()
+    stage.wait_for(stage.transactional(producer).begin())
+
+
+@phrase("{producer} commits the transaction")
+def commits_transaction(stage: Stage, producer: str) -> None:
+    """Commit, without waiting for the response; after a lost one, the producer asks again."""
+    _end_transaction(stage, producer, is_committed=True)
+
+
+@phrase("{producer} aborts the transaction")
+def aborts_transaction(stage: Stage, producer: str) -> None:
+    """Abort, without waiting for the response; after a lost one, the producer asks again."""
+    _end_transaction(stage, producer, is_committed=False)
+
+
+def _end_transaction(stage: Stage, producer: str, *, is_committed: bool) -> None:
+    ending = stage.transactional(producer)
+    if not ending.is_in_transaction:
+        raise StageError(f'{producer} has no transaction: "{producer} begins a transaction" begins one')
+    ensureDeferred(ending.end(is_committed=is_committed)).addErrback(stage.world.failed)
+
+
 @phrase("{member} joins the ZooKeeper group of {topic}")
 def joins_zookeeper_group(stage: Stage, member: str, topic: str) -> None:
     """Add a member to the ZooKeeper group; it reads, and commits every half second."""
@@ -93,7 +119,7 @@ def commits(stage: Stage, member: str, tp: TopicPartition, offset: int) -> None:
 
 @phrase("{member} leaves")
 def leaves(stage: Stage, member: str) -> None:
-    """Leave the group orderly."""
+    """Leave the group in an orderly way."""
     ensureDeferred(stage.member(member).close()).addErrback(stage.world.failed)
 
 
@@ -218,6 +244,13 @@ def hold_back(stage: Stage, name: str, other: str) -> None:
     """Nothing passes and neither side is notified; the data are delivered when the network heals."""
     _check_names(stage, name, other)
     stage.world.network.cut(name, other)
+
+
+@phrase("hold back the open connections of {name} to {other}")
+def hold_back_open(stage: Stage, name: str, other: str) -> None:
+    """What the host sends on them arrives when the network heals, even if it has closed them. New connections work."""
+    _check_names(stage, name, other)
+    stage.world.network.hold_back(name, other)
 
 
 @phrase("heal the network")

@@ -26,7 +26,18 @@ from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.sim.machine.process import Process
-from kafka_zk.sim.world.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent, Stored
+from kafka_zk.sim.world.history import (
+    Acked,
+    Began,
+    Committed,
+    Ended,
+    HandedOut,
+    History,
+    Lifted,
+    Refused,
+    Sent,
+    Stored,
+)
 from kafka_zk.sim.world.world import SESSION_TIMEOUT_MS, World
 from kafka_zk.sim.zookeeper.client import SimClient
 
@@ -73,7 +84,7 @@ class SimProducer:
         self._make()
         self.process.callLater(self._random.uniform(*self._every_s), self._send)
 
-    def _make(self) -> None:
+    def _make(self, **options: Any) -> None:
         self._producer = Producer(
             self.process,
             connect=self._world.connect_from(self.process),
@@ -83,6 +94,7 @@ class SimProducer:
             delivery_timeout_ms=30_000,
             request_timeout_ms=5_000,
             max_block_ms=20_000,
+            **options,
         )
 
     def _send(self) -> None:
@@ -126,6 +138,34 @@ class SimProducer:
         self.is_stopping = True
         self.process.kill()
         self._world.network.killed(self.process)
+
+
+class SimTransactionalProducer(SimProducer):
+    """Sends records only in transactions. Its ``transactional.id`` is its name."""
+
+    def __init__(self, world: World, name: str, history: History) -> None:
+        super().__init__(world, name, list, history)
+        self.is_in_transaction = False
+        self._is_initialized = False
+
+    def _make(self, **options: Any) -> None:
+        super()._make(transactional_id=self.name, **options)
+
+    async def begin(self) -> None:
+        """Raises: those of ``Producer.init_transactions`` and ``Producer.begin_transaction``."""
+        if not self._is_initialized:
+            await self._producer.init_transactions()
+            self._is_initialized = True
+        self._producer.begin_transaction()
+        self.is_in_transaction = True
+        self._history.add(Began(self._world.now_ms, self.name))
+
+    async def end(self, *, is_committed: bool) -> None:
+        """Raises: those of ``Producer.commit_transaction`` or ``Producer.abort_transaction``."""
+        producer = self._producer
+        await (producer.commit_transaction() if is_committed else producer.abort_transaction())
+        self.is_in_transaction = False
+        self._history.add(Ended(self._world.now_ms, self.name, is_committed))
 
 
 class SimGroupMember(ABC):
@@ -224,7 +264,7 @@ class SimMember(SimGroupMember):
 
 
 class SimBrokerMember(SimGroupMember):
-    """Commits automatically, and sometimes explicitly. ``options``: of the consumer."""
+    """Commits automatically, and sometimes explicitly. ``options``: the consumer's options."""
 
     consumer: Consumer
 

@@ -35,6 +35,21 @@ class Refused(NamedTuple):
     error: str
 
 
+class Began(NamedTuple):
+    """A producer began a transaction: it contains what the producer sends until ``Ended``."""
+
+    time_ms: float
+    actor: str
+
+
+class Ended(NamedTuple):
+    """The end of a producer's transaction was confirmed to it."""
+
+    time_ms: float
+    actor: str
+    is_committed: bool
+
+
 class HandedOut(NamedTuple):
     """``actor``: the member's id in the group.
 
@@ -108,7 +123,7 @@ class Assigned(NamedTuple):
     partitions: Mapping[str, tuple[TopicPartition, ...]]
 
 
-Fact = Sent | Acked | Refused | HandedOut | Committed | Chosen | Stored | Lifted | Happened
+Fact = Sent | Acked | Refused | Began | Ended | HandedOut | Committed | Chosen | Stored | Lifted | Happened
 
 
 class History:

@@ -4,11 +4,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from kafka_zk.sim.world.world import SimBroker, World
+from kafka_zk.storage.records.end_transaction_marker import marker_of
 from kafka_zk.storage.records.record_batch import iter_batches
 from kafka_zk.storage.records.record_decoder import decode_records
 
 Replicas = Mapping[tuple[str, str], tuple[str, ...]]
-"""Values in the order of their offsets, by broker and partition; a dead broker's disk counts, too."""
+"""Values in the order of their offsets, by broker and partition; a dead broker's disk counts, too.
+
+The marker that ends a transaction counts as the value ``(commit)`` or ``(abort)``.
+"""
 
 
 def replicas(world: World) -> Replicas:
@@ -41,6 +45,11 @@ def changes(before: Replicas, after: Replicas) -> Iterator[tuple[str, str]]:
 
 
 def _records(data: bytes) -> Iterator[tuple[int, str]]:
-    for position, _ in iter_batches(memoryview(data)):
+    for position, header in iter_batches(memoryview(data)):
+        if header.is_control:
+            marker = marker_of(memoryview(data)[position:], header)
+            assert marker is not None, "brokers write no empty control batch"
+            yield header.base_offset, "(abort)" if marker.is_abort else "(commit)"
+            continue
         for record in decode_records(data, position):
             yield record.offset, (record.value or b"").decode().rpartition(":")[2]

@@ -201,7 +201,7 @@ class Server:
         return link, session.session_id
 
     def has_seen(self, zxid: int) -> bool:
-        """False if the server's last transaction is older. A real server then refuses the client."""
+        """False if the server's last transaction is older than ``zxid``. A real server then refuses the client."""
         return self.tree.zxid >= zxid
 
     def resume_session(self, client: ClientHalf, session_id: int) -> Link | None:

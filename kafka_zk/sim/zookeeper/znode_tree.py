@@ -137,8 +137,9 @@ class ZnodeTree:
         return results, events
 
     def end_session(self, session_id: int, *, expired: bool) -> list[WatchedEvent]:
-        """Delete the session's ephemerals under one zxid, in the order of their paths. ``expired``: False if its client
-        closed it; for logs of writes.
+        """Delete the session's ephemerals under one zxid, in the order of their paths.
+
+        ``expired``: False if its client closed it. Only subclasses that log writes use this.
         """
         self.next_zxid()
         events: list[WatchedEvent] = []

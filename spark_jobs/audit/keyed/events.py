@@ -145,8 +145,8 @@ def _content(change: Change, compared: frozenset[str]) -> str:
 
 
 def _moved(change: Change, value: Any) -> str | None:
-    """None unless the envelope names a transaction, as only those of PostgreSQL do, which alone can defer the check of
-    a key.
+    """None unless the envelope names a transaction. Only PostgreSQL's envelopes do, and only PostgreSQL can defer the
+    check of a key.
     """
     if value is None or (change.moved_from is None and change.moved_to is None):
         return None

@@ -102,8 +102,8 @@ def compare(
     records: Any, table: TableFrame, bounds: "Mapping[int, LogBounds]", asked: KeyRequest, servers: str,
     consumed: Mapping[int, int],
 ) -> KeyReport:  # fmt: skip
-    """``records``: the topic's, as the data source returns them. ``bounds``: by partition. ``consumed``: by partition,
-    the last offset that the group has consumed, where known.
+    """``records``: the topic's records, as the data source returns them. ``bounds``: by partition. ``consumed``: by
+    partition, the last offset that the group has consumed, where known.
     """
     avro = None if asked.schema_registry is None else avro_as_written(registry_at(asked.schema_registry), asked.topic)
     read = ReadEvents(asked.mode, asked.schema, asked.key, table.compared, avro)

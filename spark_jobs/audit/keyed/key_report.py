@@ -44,7 +44,7 @@ class KeyReport:
 
     @property
     def exit_code(self) -> int:
-        """0: clean. 1: faults. 2: no fault, but something was not checked, or may not have been read yet."""
+        """0: clean. 1: faults. 2: no fault, but something was not checked, or some events may still be unread."""
         if any(kind not in NO_FAULT for kind in self.counts):
             return 1
         return 2 if self.counts or self.not_checked else 0

@@ -18,7 +18,7 @@ _KINDS: tuple[tuple[type, str], ...] = (
     (Decimal, "a decimal"),
     (str, "text"),
     (bytes, "bytes"),
-    (datetime, "a timestamp"),  # before date, its base class
+    (datetime, "a timestamp"),  # listed before date, its base class
     (date, "a date"),
 )
 

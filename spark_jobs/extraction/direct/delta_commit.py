@@ -1,6 +1,6 @@
-"""Adds staged files to a Delta table by a transaction of Delta's own, in the driver's Java.
+"""Adds staged files to a Delta table in one of Delta's own transactions, in the driver's JVM.
 
-The transaction checks conflicts, numbers the commit and writes checkpoints, as for Delta's own writer.
+The transaction checks for conflicts, numbers the commit and writes checkpoints, as for Delta's own writer.
 """
 
 import json
@@ -21,7 +21,7 @@ _PACKAGE = "org.apache.spark.sql.delta"
 
 
 class Columns(NamedTuple):
-    """``written``: a ``StructType``; ``partitioned_by``: columns of the folders, some of them not in ``written``."""
+    """``written``: a ``StructType``; ``partitioned_by``: columns that name folders; ``written`` may lack some."""
 
     written: Any
     partitioned_by: Sequence[str]

@@ -1,4 +1,4 @@
-"""Adds staged files to an Iceberg table as a staged snapshot, in the driver's Java.
+"""Adds staged files to an Iceberg table as a staged snapshot, in the driver's JVM.
 
 Iceberg itself reads the metrics from the files' footers, according to the table's settings, but without bounds that do
 not hold for all values (``iceberg_bounds.py``).

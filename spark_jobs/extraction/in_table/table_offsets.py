@@ -76,7 +76,7 @@ def check_unmoved(expected: Mapping[TopicPartition, int], found: Mapping[TopicPa
 
 
 def check_no_other_offsets(versions: Mapping[str, int], found: TableOffsets, group: str) -> None:
-    """Raises ExtractionFailed if the group is new to a table with records whose offsets are in a ZooKeeper."""
+    """Raises ExtractionFailed if the group is new to a table with records whose offsets are in ZooKeeper."""
     is_new = not found.outdated and all(offset == NO_OFFSET for offset in found.offsets.values())
     if is_new and any(name.startswith(APPLICATION_PREFIX) for name in versions):
         raise ExtractionFailed(

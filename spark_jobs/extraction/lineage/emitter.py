@@ -16,9 +16,9 @@ _FIRST_ERROR = 300
 
 
 class Emitter:
-    """``target``: http://HOST:PORT, https://HOST:PORT, or a file. ``api_key``: for the server alone; surrounding white
-    space is removed. ``timeout_s``: for sending one event. Redirections are not followed, so that the key reaches no
-    other host.
+    """``target``: http://HOST:PORT, https://HOST:PORT, or a file. ``api_key``: sent only to the server; surrounding
+    white space is removed. ``timeout_s``: for sending one event. Redirections are not followed, so that the key reaches
+    no other host.
     """
 
     def __init__(self, target: str, api_key: str | None, note: Note, timeout_s: float = _TIMEOUT_S) -> None:

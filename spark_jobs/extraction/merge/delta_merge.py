@@ -33,14 +33,19 @@ class MergedDeltaTables(DeltaTables):
     def __init__(self, spark: Any, extraction: Extraction) -> None:
         super().__init__(spark)
         self._types = cdc_options.types(extraction)
+        self._topic = extraction.topics[0]
         self._fold = FoldJob(spark, extraction)
 
     def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
         return "--cdc"
 
     def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
-        """Raises ExtractionFailed, before anything is staged."""
+        """Raises ExtractionFailed for a table with other columns, or of another topic, before anything is staged."""
+        if self._is_table(target):
+            self._check_topic(target)
         self._make_both(target)
+        if self._check_topic(target) is None:
+            self._spark.sql(statements.topic_named(f"delta.`{target}`", self._topic))
         return target
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
@@ -59,6 +64,19 @@ class MergedDeltaTables(DeltaTables):
         self._make_table(_deleted(target), statements.DELETED_DDL)
         self._make_table(target, wanted)
 
+    def _check_topic(self, target: str) -> str | None:
+        """The topic in the table's property. Raises ExtractionFailed for another topic."""
+        found = self._topic_of(target)
+        statements.check_topic(target, found, self._topic)
+        return found
+
+    def _topic_of(self, target: str) -> str | None:
+        """Read from Delta's log, because SHOW TBLPROPERTIES hides values in which "token" and the like occur."""
+        log = self._spark._jvm.org.apache.spark.sql.delta.DeltaLog
+        metadata = log.forTableWithSnapshot(self._spark._jsparkSession, target)._2().metadata()
+        settings: dict[str, str] = json.loads(metadata.json())["metaData"].get("configuration", {})
+        return settings.get(statements.TOPIC_PROPERTY)
+
     def _make_table(self, target: str, schema: Any) -> None:
         if self._is_table(target):
             return
@@ -69,7 +87,9 @@ class MergedDeltaTables(DeltaTables):
                 raise
 
     def _fence_both(self, manifest: Manifest) -> None:
-        """Fence the plan in both tables. Absent tables are created, unless an earlier run appended without --cdc."""
+        """Fence the plan in both tables. Absent tables are created, unless an earlier run appended without --cdc. They
+        get no topic, because the plan may be of another topic than this run.
+        """
         if not self._is_table(manifest.target):
             self._make_both(manifest.target)
         for target in (_deleted(manifest.target), manifest.target):
@@ -83,6 +103,7 @@ class MergedDeltaTables(DeltaTables):
         writer.option("userMetadata", json.dumps(note_of(manifest, FENCE))).save(target)
 
     def _merge(self, staged: Any, manifest: Manifest, what: str) -> None:
+        self._check_topic(manifest.target)  # again, because two runs may have found no topic at the same time
         rows, deleted = self._read(manifest.target), self._read(_deleted(manifest.target))
         with self._fold.folded(staged, rows, deleted) as folded, self._named(manifest, what):
             if not folded.has_dead or self._merge_deleted(manifest):

@@ -53,18 +53,22 @@ class MergedIcebergTables(IcebergTables):
     def __init__(self, spark: Any, extraction: Extraction) -> None:
         super().__init__(spark)
         self._types = cdc_options.types(extraction)
+        self._topic = extraction.topics[0]
         self._fold = FoldJob(spark, extraction)
 
     def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
         return "--cdc"
 
     def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
-        """Raises ExtractionFailed for a table with other columns, before anything is staged."""
+        """Raises ExtractionFailed for a table with other columns, or of another topic, before anything is staged."""
         wanted = self._spark.createDataFrame([], statements.table_ddl(self._types))
         if self.location(target) is not None:
+            self._check_topic(target)
             statements.check_columns(target, _columns(self._spark.table(target).schema), _columns(wanted.schema))
-        self._make(_deleted(target), self._spark.createDataFrame([], statements.DELETED_DDL))
-        self._make(target, wanted)
+        self._make(_deleted(target), self._spark.createDataFrame([], statements.DELETED_DDL), {})
+        self._make(target, wanted, {statements.TOPIC_PROPERTY: self._topic})
+        if self._check_topic(target) is None:
+            self._spark.sql(statements.topic_named(target, self._topic))
         location = self.location(target)
         assert location is not None, "it was made"
         return location
@@ -77,12 +81,18 @@ class MergedIcebergTables(IcebergTables):
         with refusals(manifest.target):
             self._merge(frame, manifest, what)
 
-    def _make(self, target: str, empty: Any) -> None:
+    def _check_topic(self, target: str) -> str | None:
+        """The topic in the table's property. Raises ExtractionFailed for another topic."""
+        found = _loaded(self._spark, target).properties().get(statements.TOPIC_PROPERTY)
+        statements.check_topic(target, found, self._topic)
+        return None if found is None else str(found)
+
+    def _make(self, target: str, empty: Any, properties: Mapping[str, str]) -> None:
         """The new table has a commit without rows, so that it has a head."""
         if self.location(target) is not None:
             return
         writer = empty.writeTo(target).using("iceberg")
-        for name, value in _OF_NEW_TABLES.items():
+        for name, value in {**_OF_NEW_TABLES, **properties}.items():
             writer = writer.tableProperty(name, value)
         try:
             writer.create()
@@ -91,6 +101,7 @@ class MergedIcebergTables(IcebergTables):
                 raise
 
     def _merge(self, staged: Any, manifest: Manifest, what: str) -> None:
+        self._check_topic(manifest.target)  # again, because two runs may have found no topic at the same time
         for _ in range(_HEADS_MAX):
             rows, deleted = (_Branch(self._spark, each, manifest) for each in _both(manifest.target))
             if self.commit_of(manifest) is not None:
@@ -174,15 +185,19 @@ class _Branch:
                     raise
 
     def _loaded(self) -> Any:
-        """Spark's own table object, refreshed, because Spark would not see the commits of another object."""
-        load = self._spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
-        table = load(self._spark._jsparkSession, self._target)
-        table.refresh()
-        return table
+        return _loaded(self._spark, self._target)
 
     def _properties(self, what: str) -> Mapping[str, str]:
         summary = {**summary_of(self._manifest, what), "wap.id": wap_id(self._manifest)}
         return {f"{_PROPERTY}{name}": text for name, text in summary.items()}
+
+
+def _loaded(spark: Any, target: str) -> Any:
+    """Spark's own table object, refreshed, because Spark would not see the commits of another object."""
+    load = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
+    table = load(spark._jsparkSession, target)
+    table.refresh()
+    return table
 
 
 def _both(target: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The columns and statements of a merge, the same for Delta and Iceberg tables. Pure.
 
 A table has the columns of --schema, and a struct ``_kafka_zk`` with the row's key, position and state. A second table
-has the states of deleted keys, and the position of the newest truncate.
+has the states of deleted keys, and the position of the newest truncate. A property of the first table names the topic.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,6 +14,7 @@ from kafka_zk.spark_jobs.extraction.merge.cdc_options import OWN_COLUMN
 DELETED_DDL = "key STRING, position ARRAY<BIGINT>, state STRING"
 TRUNCATE = ""
 """The key under which the second table keeps the position of the newest truncate; no row's key is empty."""
+TOPIC_PROPERTY = "kafka-zk.topic"
 CHANGED = "kafka-zk: another writer changed the row since it was read"
 RESULTS, DEAD = "kafka_zk_results", "kafka_zk_dead"
 """Views: a row for each changed key, and the rows of the second table."""
@@ -70,6 +71,24 @@ def into_rows(table: str, types: Types, truncated_at: Position | None) -> str:
         WHEN NOT MATCHED AND s.lives THEN INSERT ({", ".join(names)}, {OWN_COLUMN}) VALUES ({inserted}, {own})
         {truncate}
         """
+
+
+def topic_named(table: str, topic: str) -> str:
+    """The statement that names the topic in a table's property. ``table``: as for ``into_deleted``."""
+    return f"ALTER TABLE {table} SET TBLPROPERTIES ('{TOPIC_PROPERTY}' = '{topic}')"
+
+
+def check_topic(target: str, found: str | None, topic: str) -> None:
+    """``found``: the topic in the table's property; None in a table that no run has named a topic for yet.
+
+    Raises ExtractionFailed for another topic, because equal keys of both may be different rows.
+    """
+    if found not in (None, topic):
+        raise ExtractionFailed(
+            f"{target} is the table of topic {found}; rows of topic {topic} would replace its rows with equal keys: "
+            f"give topic {topic} another table with --to. If topic {found} was renamed to {topic} and its positions "
+            f"continue, or if no run has merged rows yet, remove the table's property {TOPIC_PROPERTY}"
+        )
 
 
 def check_columns(target: str, found: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]]) -> None:

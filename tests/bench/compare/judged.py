@@ -13,7 +13,9 @@ Samples = Mapping[str, Mapping[int, Sequence[Mapping[str, float]]]]
 
 
 class Target(NamedTuple):
-    """Our ``figure`` at ``partitions`` (None: at each size), as a ratio to the figure of ``other``, or as such."""
+    """The target for our ``figure`` at ``partitions`` (None: at each size), as a ratio to the figure of ``other``, or
+    as an absolute value.
+    """
 
     title: str
     figure: str
@@ -27,7 +29,7 @@ class Target(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """``found`` is None if a figure is missing; then there is no judgement."""
+    """``found`` is None if a figure is missing; there is no judgement then."""
 
     target: Target
     partitions: int | None

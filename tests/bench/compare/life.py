@@ -174,7 +174,7 @@ class Life:
     def _until_led(
         self, alive: Iterable[int], moved: Collection[int] | None = None, created: Future[None] | None = None
     ) -> None:
-        """``moved``: the partitions whose leader may have changed, because all others were served throughout (None: no
+        """``moved``: the partitions whose leader may have changed; all others were served throughout (None: no
         partition has been served yet). Raises the exception of ``created``, which creates the partitions.
         """
         alive = list(alive)

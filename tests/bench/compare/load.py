@@ -56,8 +56,8 @@ class Gaps:
         self._last_s[partition] = now_s
 
     def taken(self, now_s: float) -> float:
-        """The longest gap since the last call. An unfinished gap counts up to now, and again, from its start, next
-        time.
+        """The longest gap since the last call. An unfinished gap counts up to now, and counts again, from its start, at
+        the next call.
         """
         longest = max([self._longest_s, *(now_s - last for last in self._last_s.values())])
         self._longest_s = 0.0

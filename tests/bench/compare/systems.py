@@ -51,7 +51,7 @@ COMMON = {
 """Settings beyond Kafka's config/server.properties."""
 
 _LOGGING = "*reload4j*.jar"
-"""Maven resolves no logging for 4.3.0; with the logging of 3.9.1, it logs like 3.9.1."""
+"""Maven resolves no logging backend for 4.3.0; with that of 3.9.1, it logs like 3.9.1."""
 _SESSION_OF_JAVA = re.compile(r"Session establishment complete on server .*session id = (0x[0-9a-f]+)")
 _ACTIVE = re.compile(r"\[QuorumController id=(\d+)\].*[Bb]ecoming the active controller at epoch (\d+)")
 _FENCED = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\].*[Ff]encing broker (\d+) ")

@@ -31,7 +31,7 @@ def text(value: str) -> bytes:
 
 
 def commit_body(group: str, topic: str, partitions: Sequence[int], offset: int) -> bytes:
-    """OffsetCommit 7 by a consumer that assigns its partitions itself."""
+    """An OffsetCommit 7 of a consumer that assigns its partitions itself."""
     rows = b"".join(struct.pack(">iqih", partition, offset, -1, 0) for partition in partitions)
     front = text(group) + struct.pack(">i", -1) + text("") + b"\xff\xff"
     return front + struct.pack(">i", 1) + text(topic) + struct.pack(">i", len(partitions)) + rows
@@ -142,7 +142,7 @@ def _read(answer: bytes, position: int) -> tuple[str, int]:
 
 
 def get_ids(members: Sequence[Member]) -> None:
-    """Send the first JoinGroup of each new client, whose response only brings its id. Raises: Refused."""
+    """Send the first JoinGroup of each new client, whose response contains only its id. Raises: Refused."""
     for member in members:
         member.send_join()
     codes = {member.receive_join() for member in members}

@@ -1,7 +1,7 @@
 """The moment at which a change of membership becomes visible, from which a rebalance is timed.
 
-For groups in ZooKeeper, it is the moment at which a watch of another client on ``ids`` fires. For groups in the broker,
-it is the moment at which the group's description differs (it is requested every 20 ms).
+For groups in ZooKeeper, it is the moment at which another client's watch on ``ids`` fires. For groups in the broker, it
+is the moment at which the group's description differs (it is requested every 20 ms).
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def test_a_member_that_returns_has_not_moved_its_partitions() -> None:
 
 
 def test_settled_asks_every_partition_and_every_member() -> None:
-    """A group is not settled with a partition without records, a zombie, a member without deliveries, or two that take
-    turns.
+    """A group is not settled if it has a partition without records, a zombie, a member without deliveries, or two
+    members that take turns.
     """
     both = {0: _steady("a", 0, 100), 1: _steady("b", 0, 100)}
     assert deliveries.settled(both, 2, 50 * _MS, {"a", "b"})

@@ -45,8 +45,8 @@ def handshakes(port: int, authority: Path, seconds: int, *, resumed: bool) -> in
 
 
 def logins(port: int, seconds: float) -> int:
-    """Number of SCRAM logins that succeed within ``seconds``. Clients have the salted password already, so they cost
-    little. Raises: Refused, OSError.
+    """Number of SCRAM logins that succeed within ``seconds``. Clients already have the salted password, so they use
+    little CPU. Raises: Refused, OSError.
     """
     ends_s = time.monotonic() + seconds
     counts, failures = list[int](), list[Exception]()

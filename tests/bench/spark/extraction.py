@@ -67,7 +67,7 @@ def _extracting(
         sys.executable, "-m", "kafka_zk", "extract", "--zookeeper", target.zookeeper, "--group", topic,
         "--topic", topic, "--to", str(folder), "--json", "--master", master, "--conf", "spark.ui.enabled=false", *more,
     ]  # fmt: skip
-    files = str(folder.parent)  # the files that it leaves when it is killed are removed, too
+    files = str(folder.parent)  # the files that it leaves when killed are removed, too
     environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": files, "TMPDIR": files}
     with (folder.parent / f"{topic}.log").open("w") as log:
         process = subprocess.Popen(

@@ -125,8 +125,8 @@ class TransactionalProducer:
         self.coordinator.send(ApiKey.ADD_PARTITIONS_TO_TXN, 1, self._front() + added)
 
     def receive_add(self) -> bool:
-        """Whether the partitions were added. The broker refuses them until the previous transaction, whose EndTxn
-        already has its response, is complete.
+        """Returns whether the partitions were added. The broker refuses them until the previous transaction is
+        complete, even though its EndTxn already has a response.
         """
         answer = self.coordinator.receive()
         (code,) = struct.unpack_from(">h", answer, 4 + 4 + len(text(self.topic)) + 4 + 4)

@@ -9,7 +9,7 @@ from kafka_zk.registry.client.security_keys import zookeeper_security
 
 READ, ALL = 1, 31
 Acl = frozenset[tuple[str, str, int]]
-"""(scheme, id, permissions) of each entry."""
+"""One entry: (scheme, id, permissions)."""
 
 OPEN: Acl = frozenset({("world", "anyone", ALL)})
 

@@ -1,10 +1,10 @@
 """`python -m tests.integration.brokers.freezable_broker SERVER.PROPERTIES`: our broker, whose reactor can be frozen.
 
-A DescribeLogDirs request gets its response only when the file ``thaw`` lies beside the properties file. Until then, the
+A DescribeLogDirs request gets its response only once a file ``thaw`` exists beside the properties file. Until then, the
 reactor's thread sleeps in the handler, and all other threads (kazoo's, the watchdog's) continue. SIGSTOP would stop
 those as well, so that any broker would lose its session.
 
-While the file ``hang`` lies there, the disk hangs: every write to a file blocks.
+While a file ``hang`` exists there, the disk hangs: every write to a file blocks.
 """
 
 from __future__ import annotations

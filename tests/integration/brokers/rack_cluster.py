@@ -28,7 +28,7 @@ class RackCluster(Cluster):
         return float(found[1])
 
     def _collected_anew(self, broker_id: int) -> str | None:
-        """All metrics; None if they equal the previous ones, because a new collection always shows more CPU time."""
+        """Returns all metrics, or None if they equal the previous ones: a new collection always shows more CPU time."""
         with urllib.request.urlopen(f"http://{LOCALHOST}:{self._metrics_ports[broker_id]}/metrics", timeout=10) as told:
             text: str = told.read().decode()
         before, self._texts[broker_id] = self._texts.get(broker_id), text

@@ -43,7 +43,7 @@ class Client:
 
 
 class Other(threading.Thread):
-    """Another client, which sends a small request again and again."""
+    """Another client, which sends a small request repeatedly."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)

@@ -170,7 +170,7 @@ def test_a_second_broker_with_the_same_id_is_refused_and_the_first_goes_on(one: 
 
 
 def test_a_killed_broker_comes_back_with_what_it_acknowledged(two: Watched, make_topic: MakeTopic) -> None:
-    """The other broker stays usable; afterwards, every record is there once, in order."""
+    """The other broker stays usable. Afterwards, every record is there once, in order."""
     killed = two.other_than_controller()
     topic = make_topic(partitions=2, cluster=two.cluster)
     partition = _partition_led_by(two.cluster, topic, killed)
@@ -251,7 +251,7 @@ def _knows(broker: BrokerProcess, broker_ids: set[int], controller_id: int) -> b
 
 
 def _write_and_read(cluster: EmbeddedCluster, topic: str, partitions: int) -> None:
-    """Every partition accepts a record and returns it."""
+    """Check that every partition accepts a record and returns it."""
     with BlockingProducer(bootstrap_servers=cluster.bootstrap) as producer:
         futures = [producer.send(topic, b"alive", partition=number) for number in range(partitions)]
         written = [future.result(20) for future in futures]

@@ -59,7 +59,7 @@ def test_a_broker_without_an_id_takes_one_from_zookeeper_and_keeps_it(make_broke
 
 
 def test_partitions_are_spread_over_the_log_directories(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """Each new partition goes to the directory with the fewest; all are there after a restart."""
+    """Each new partition goes to the directory with the fewest partitions. After a restart, all are still there."""
     folders = [tmp_path / "one", tmp_path / "two"]
     broker = make_broker({"log.dirs": ",".join(map(str, folders))})
     serving(broker)
@@ -99,7 +99,7 @@ def test_a_log_directory_that_cannot_be_used_is_left_out(make_broker: MakeBroker
 def test_what_keeps_a_broker_from_starting_is_said_in_one_sentence(
     make_broker: MakeBroker, properties: Mapping[str, str], said: str
 ) -> None:
-    """The exit code is 1, without a traceback, and nothing stays behind."""
+    """The exit code is 1, there is no traceback, and nothing stays behind."""
     broker = make_broker(properties)
     broker.start()
     wait_for(lambda: not broker.alive, "the end")
@@ -130,7 +130,7 @@ def test_a_broker_says_whether_the_native_module_runs(
 
 @pytest.mark.parametrize("reached", ["", "logs opened", "started"])
 def test_a_broker_that_is_stopped_while_it_starts_ends_cleanly(make_broker: MakeBroker, reached: str) -> None:
-    """The signal may come at any point of the start; in the first case, before Python itself runs."""
+    """The signal may come at any point of the start; in the first case, it comes before Python itself runs."""
     broker = make_broker({})
     broker.start()
     log = broker.folder / "broker.log"
@@ -165,7 +165,7 @@ def test_a_broker_under_nohup_outlives_the_terminal(make_broker: MakeBroker) -> 
 def test_metrics_are_served_where_the_listener_is_unless_asked(
     make_broker: MakeBroker, option: tuple[str, ...], refused: bool
 ) -> None:
-    """127.0.0.2 belongs to this machine, too, but the broker's configuration does not name it."""
+    """127.0.0.2 also belongs to this machine, but the broker's configuration does not name it."""
     broker, port = make_broker({}), free_ports(1)[0]
     broker.process.command += ["--metrics-port", str(port), *option]
     serving(broker)

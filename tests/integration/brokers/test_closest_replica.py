@@ -131,7 +131,7 @@ def test_a_consumer_goes_on_when_the_broker_in_its_rack_dies(cluster: RackCluste
 
 def test_two_replicas_lie_in_two_racks(cluster: RackCluster, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """The fourth broker is in the first one's rack and shares no partition with it, neither after creation and growth
-    nor in a plan.
+    nor in a reassignment plan.
     """
 
     def command(*arguments: str) -> str:

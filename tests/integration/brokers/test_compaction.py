@@ -77,7 +77,7 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 def test_a_topic_is_compacted_while_it_is_written_and_read(cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
-    """Compaction starts when the topic's policy changes; offsets stay, and readers pass the gaps."""
+    """Compaction starts when the topic's policy changes. Offsets stay the same, and readers skip the gaps."""
     tp = TopicPartition(make_topic(cluster=cluster, config={"segment.bytes": "20000"}), 0)
     last: Last = {}
     write(cluster, tp, 600, last)

@@ -1,5 +1,5 @@
-"""ZooKeeper loses its data under running brokers: a broker does not register in another, empty cluster, logs an error
-again and again, and registers again when the data are back.
+"""ZooKeeper loses its data under running brokers: a broker does not register in the empty cluster, logs an error
+repeatedly, and registers again when the data are back.
 """
 
 import shutil

@@ -117,7 +117,7 @@ def test_a_broker_whose_disk_hangs_under_native_code_loses_its_session(
     znode: Callable[[str], tuple[bytes, ZnodeStat] | None],
     metrics_port: int,
 ) -> None:
-    """Native code reads the request and checks its records; the write blocks only the reactor's thread."""
+    """Native code reads the request and checks its records. The write blocks only the reactor's thread."""
     assert produce(broker) == 0
     (broker.folder / HANG).touch()
     with BlockingProducer(bootstrap_servers=broker.bootstrap) as producer:

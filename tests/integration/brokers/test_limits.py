@@ -100,7 +100,9 @@ def test_the_limits_hold(make_cluster, make_topic) -> None:  # type: ignore[no-u
     open_now: list[socket.socket] = []
 
     def one_more() -> bool:
-        """A connection that is being closed still counts for a moment."""
+        """Open one more connection, with retries, because a connection that is being closed still counts for a
+        moment.
+        """
         one = _connect(broker)
         if _works(one):
             open_now.append(one)

@@ -1,5 +1,5 @@
-"""A thousand partitions on one broker are created, listed, written to and deleted, across a restart and a crash, with
-few descriptors.
+"""A broker's thousand partitions are created, listed, written to and deleted, across a restart and a crash, with few
+descriptors.
 """
 
 import time

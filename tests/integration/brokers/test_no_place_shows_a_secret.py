@@ -1,4 +1,5 @@
-"""The whole life of a secured cluster, followed by a search for every secret in all output of it and its clients.
+"""The whole life of a secured cluster, followed by a search for every secret in all output of the cluster and its
+clients.
 
 The search covers logs, traces, the recording, the output of commands, exceptions, described configurations, and the
 arguments of processes. ZooKeeper, key stores and the files given to brokers and clients hold secrets, so the search
@@ -51,7 +52,7 @@ SALT = b"a salt of the test"
 
 
 class Life:
-    """The cluster, and all output of it and its clients. ``secrets``: what no output may contain."""
+    """The cluster, and all output of it and its clients. ``secrets``: the strings that no output may contain."""
 
     def __init__(self, folder: Path, zookeeper: Chroot) -> None:
         self.folder = folder

@@ -51,7 +51,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def quiet(bootstrap: str) -> dict[str, Any]:
-    """librdkafka would log every broken connection, of which these tests make many."""
+    """Disable librdkafka's log of every broken connection, of which these tests make many."""
     return {"bootstrap.servers": bootstrap, "log_level": 0, "topic.metadata.refresh.interval.ms": 300}
 
 
@@ -89,7 +89,7 @@ def log_bytes(broker: BrokerProcess, topic: str, partition: int) -> bytes:
 
 
 def wait_for_equal_replicas(cluster: EmbeddedCluster, topic: str, partitions: int = 1) -> None:
-    """No record is written while this waits, so the logs end at the high watermark."""
+    """Wait for equal replicas. No record is written meanwhile, so the logs end at the high watermark."""
     def are_equal() -> bool:
         return all(
             len({log_bytes(broker, topic, partition) for broker in cluster.brokers}) == 1
@@ -213,7 +213,7 @@ def test_a_paused_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> No
 
 
 def test_an_old_leader_gives_up_what_was_not_replicated(cluster: Cluster) -> None:
-    """It truncates the records with acks=1 that only its log had, and all replicas are equal."""
+    """The old leader truncates the records with acks=1 that only its log had, and all replicas become equal."""
     create(cluster, "cut")
     lead = leader(cluster, "cut")
     followers = [broker for broker in cluster.brokers if broker.broker_id != lead]

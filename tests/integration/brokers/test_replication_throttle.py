@@ -1,4 +1,6 @@
-"""A throttled move copies at its rate, and --verify removes the throttle. Three brokers, one partition that moves."""
+"""A throttled move copies at its rate, and --verify removes the throttle. There are three brokers, and one partition
+moves.
+"""
 
 import json
 import time

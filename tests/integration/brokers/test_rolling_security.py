@@ -81,7 +81,7 @@ class RollingCluster:
         )
 
     def client_keys(self) -> dict[str, Any]:
-        """librdkafka would log every broken connection, of which these tests make many."""
+        """Keys for librdkafka without its log of every broken connection, of which these tests make many."""
         ports = self._ports[self._protocol]
         keys: dict[str, Any] = {
             "bootstrap.servers": ",".join(f"127.0.0.1:{port}" for port in ports),
@@ -179,7 +179,7 @@ class Traffic:
         consumer.close()
 
     def _is_behind(self) -> bool:
-        """Also true while the producer is still flushing."""
+        """Whether acknowledged records remain to be consumed; also true while the producer is still flushing."""
         return self._threads[0].is_alive() or not self.acknowledged <= set(self.consumed)
 
     def wait_for_more(self) -> None:

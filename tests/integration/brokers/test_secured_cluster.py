@@ -39,7 +39,7 @@ PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required
 
 
 class SecuredCluster:
-    """``bootstrap``: the addresses by the name of a listener."""
+    """``bootstrap``: listener name -> addresses."""
 
     def __init__(self, folder: Path, zookeeper: Chroot) -> None:
         self.folder = folder

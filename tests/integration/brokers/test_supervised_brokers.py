@@ -40,7 +40,7 @@ from tests.integration.processes import wait_for
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
 SOON_S = 2.0
-"""Half of the session; most of this is reserve for a busy machine."""
+"""Half of the session timeout; most of it is reserve for a busy machine."""
 FETCH_VERSION, ALTER_PARTITION_VERSION = 11, 1  # both versions name topics
 TOPIC, PARTITIONS = "t", 6
 
@@ -142,7 +142,8 @@ def late_fetch(three: Watched, to: int, sender: int, tp: TopicPartition, leader_
 
 
 def test_what_the_dead_have_sent_is_refused_after_their_session_was_closed(three: Watched) -> None:
-    """The dead broker was controller, leader and follower. Its requests are refused also after it restarts with its id.
+    """The dead broker was controller, leader and follower. Its requests are refused even after it restarts with the
+    same id.
     """
     cluster, client = three.cluster, three.client
     victim = cluster.controller_id()

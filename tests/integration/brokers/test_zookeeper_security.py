@@ -1,6 +1,6 @@
 """A secured ZooKeeper: TLS, SASL DIGEST-MD5, digest; the ACL of every znode; and clear refusals.
 
-Complaints 24 (ACLs that confuse, digest is not SASL) and 25 (TLS reads that fail, host names by reverse DNS).
+These are complaints 24 (confusing ACLs; digest is not SASL) and 25 (failing TLS reads; host names by reverse DNS).
 """
 
 import time
@@ -79,7 +79,7 @@ def creator_of(variant: Variant, acls: Mapping[str, Acl]) -> str:
 
 
 def _lasts(path: str) -> bool:
-    """Other sessions begin and end during the test."""
+    """Excludes ZooKeeper's own znodes, because other sessions begin and end during the test."""
     return not path.startswith("/zookeeper")
 
 
@@ -183,7 +183,7 @@ def test_complaint_24_a_stranger_may_read_but_not_write_and_is_told_why(make_zoo
 def test_complaint_24_a_wrong_password_for_sasl_is_refused_at_once_and_named(
     make_zookeeper: MakeZooKeeper, tmp_path: Path
 ) -> None:
-    """The client does not retry until a timeout that names no cause."""
+    """The client fails immediately, instead of retrying until a timeout that names no cause."""
     server = make_zookeeper("sasl")
     wrong = write_login(tmp_path / "wrong.conf", "Client", username=USER, password="wrong")
     with pytest.raises(AuthenticationFailed, match=rf"refused user '{USER}' or its password \(SASL DIGEST-MD5\)"):
@@ -195,7 +195,7 @@ def test_complaint_24_a_wrong_password_for_sasl_is_refused_at_once_and_named(
 
 
 def test_complaint_24_digest_is_not_sasl(make_zookeeper: MakeZooKeeper) -> None:
-    """The same name and password as ``digest`` are refused where the server requires SASL."""
+    """The server requires SASL and refuses the name and password that ``digest`` accepts."""
     server = make_zookeeper("sasl")
     with pytest.raises(AuthenticationFailed, match="SASL"):
         client_of(server, {JAAS_FILE: "", DIGEST: f"{USER}:{PASSWORD}"}).start()

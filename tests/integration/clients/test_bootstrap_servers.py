@@ -1,5 +1,5 @@
-"""Bootstrap lists with a listener name in front, spaces, and a comma at the end: the command line, our clients and the
-client of Spark's executors reach the cluster with them.
+"""Bootstrap lists with a leading listener name, spaces, and a trailing comma: the command line, our clients and the
+client of Spark's executors accept them.
 """
 
 import os

@@ -41,7 +41,7 @@ def compacted(make_cluster: MakeCluster, make_topic: MakeTopic) -> Iterator[Comp
     checkpoint = cluster.brokers[0].log_dir / "cleaner-offset-checkpoint"
 
     def clean_offset() -> int:
-        """The offset up to which the log is clean, once this is all but its last segment; 0 until then."""
+        """The offset up to which the log is clean, once only its last segment is dirty; 0 until then."""
         active = max(int(path.stem) for path in folder.glob("*.log"))
         rows = checkpoint.read_text().splitlines()[2:] if checkpoint.exists() else []
         return active if f"{topic} 0 {active}" in rows else 0
@@ -72,7 +72,7 @@ def test_the_zookeeper_consumer_passes_the_gaps(compacted: Compacted) -> None:
 
 @pytest.mark.spark
 def test_sparks_source_passes_the_gaps(spark: Any, compacted: Compacted) -> None:  # noqa: F811
-    """The source also passes a gap that covers a task's whole range of offsets."""
+    """The source also skips a gap that covers a task's whole range of offsets."""
     cluster, topic, left = compacted
     reader = spark.read.format("kafka_zk").option("kafka.bootstrap.servers", cluster.bootstrap)
     rows = reader.option("subscribe", topic).option("minPartitions", "12").load().collect()

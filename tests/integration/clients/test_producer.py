@@ -80,7 +80,7 @@ def test_keyless_records_spread_evenly(
 def test_threads_may_share_a_producer(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, producer: BlockingProducer
 ) -> None:
-    """Each thread's records keep their order in a partition, and none is lost."""
+    """Each thread's records keep their order within a partition, and none is lost."""
     topic = make_topic(partitions=2)
 
     def send(number: int) -> None:
@@ -151,7 +151,7 @@ def test_broker_that_dies_and_returns_loses_and_doubles_nothing(
 
 
 def test_unreachable_cluster_is_one_sentence_in_bounded_time() -> None:
-    """max.block.ms bounds the first send; flush without records returns at once; the message names the address."""
+    """max.block.ms bounds the first send. flush without records returns immediately. The message names the address."""
     with BlockingProducer(bootstrap_servers="127.0.0.1:1", max_block_ms=500) as producer:
         started_s = time.monotonic()
         with pytest.raises((KafkaTimeoutError, NoBrokersAvailable), match=r"cannot reach any of 127\.0\.0\.1:1"):

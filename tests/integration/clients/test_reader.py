@@ -48,7 +48,7 @@ def test_starts_at_offsets_times_and_ends(kafka_zk_cluster: EmbeddedCluster, fil
 def test_every_record_once_in_order(
     kafka_zk_cluster: EmbeddedCluster, filled: list[TopicPartition], limit_bytes: int
 ) -> None:
-    """Every max.partition.fetch.bytes works, also one below the size of a batch."""
+    """Every max.partition.fetch.bytes works, including one below the size of a batch."""
     with BlockingReader(
         bootstrap_servers=kafka_zk_cluster.bootstrap, max_partition_fetch_bytes=limit_bytes, max_poll_records=77
     ) as reader:

@@ -151,7 +151,7 @@ def test_a_broker_that_is_cut_off_answers_its_clients_and_loses_its_session(clus
 
 
 def test_a_slow_connection_is_mended(cluster: Cluster) -> None:
-    """Responses come late until mend; the trace contains both actions."""
+    """Responses are late until ``mend``. The trace contains both actions."""
     told = cluster.broken("delay", "1", "--ms", "300", "--from", "brokers")
     assert told.startswith("traffic between broker 1 and the other brokers is delayed by 300 ms each way: ")
     cluster.broken("mend", "1")
@@ -225,8 +225,8 @@ def _controller(cluster: Cluster) -> int | None:
 
 
 def test_watching_the_cluster_shows_who_did_what_after_a_death(cluster: Cluster) -> None:
-    """It shows everything from the session's end to the new controller and its requests; the command finds the traces
-    through ``up``.
+    """The output covers everything from the session's end to the new controller and its requests; the command finds the
+    traces through ``up``.
     """
     wait_for(lambda: _controller(cluster) is not None, "a controller")
     old = _controller(cluster)

@@ -41,7 +41,7 @@ def told(capfd: pytest.CaptureFixture[str]) -> Told:
 
 
 def test_no_command_waits_in_silence(black_hole: str) -> None:
-    """After one second, stderr, here a pipe, has a line that names what the command waits for, and the longest wait."""
+    """After one second, a line on stderr (here a pipe) names what the command waits for, and the maximum wait."""
     at_brokers: list[Words] = [
         ("topics", "list"), ("topics", "describe"), ("topics", "create", "--topic", "t"),
         ("topics", "delete", "--topic", "t"), ("offsets",), ("consume", "--topic", "t"), ("produce", "--topic", "t"),
@@ -98,7 +98,7 @@ def test_an_unknown_topic_is_told_at_once_with_the_nearest_one(
 def test_records_for_a_partition_that_is_not_there_are_refused_at_once(
     capfd: pytest.CaptureFixture[str], kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    """The producer itself would wait for the partition as long as for metadata."""
+    """The producer itself would wait for the partition as long as it waits for metadata."""
     topic = make_topic("waited-for-partitions")
     lines = tmp_path / "lines"
     lines.write_text("v\n")
@@ -134,7 +134,7 @@ def test_a_new_topic_is_told_where_brokers_create_topics_and_refused_where_they_
 
 
 def without_waiting(said: str) -> str:
-    """The output without the line about brokers that respond late, which appears only on a busy machine."""
+    """The output without the notice about slow brokers, which appears only on a busy machine."""
     first, newline, rest = said.partition("\n")
     return rest if newline and first.startswith("waiting for the brokers at ") else said
 

@@ -135,7 +135,7 @@ def _asked(address: str, question: str, **values: object) -> Any:
 
 
 def _told(address: str, text: str) -> list[str]:
-    """The episodes so far whose sentence contains this."""
+    """The episodes so far whose sentence contains ``text``."""
     told = _asked(address, "episodes", from_ms=0, to_ms=10**17)["episodes"]
     return [each["text"] for each in told if text in each["text"]]
 

@@ -1,6 +1,6 @@
 """Ctrl-C at every moment of a start: the exit code is 130, no process keeps running, and no file stays behind.
 
-One round interrupts every 400 ms (the demo every 800 ms); further rounds (``make soak``) take the moments between.
+One round interrupts every 400 ms (the demo every 800 ms); further rounds (``make soak``) use the moments in between.
 """
 
 import os

@@ -19,7 +19,9 @@ READING_S = 1.5
 
 
 def transcript(text: str) -> str:
-    """A chapter's text without what depends on the machine: the bars, and whether a claim came before the release."""
+    """A chapter's text without the parts that depend on the machine: the bars, and whether a claim came before the
+    release.
+    """
     unfolded = re.sub(r"(→.*?) *\r?\n {5,}(?=\S)", r"\1 ", text)
     return normalized(
         unfolded,
@@ -102,14 +104,14 @@ def test_a_chapter_in_a_pipe(chapter: int) -> None:
 
 
 def test_every_step_for_who_asks() -> None:
-    """The option is -v."""
+    """The option -v shows every step."""
     done = kafka_zk("lesson", "--no-pause", "--chapter", "2", "-v", timeout_s=TIMEOUT_S)
     assert re.search(r"\d\.\d{3}  anna        claims news-0,1\n", done.stdout), done.stderr
 
 
 def test_a_reader_on_a_terminal() -> None:
-    """The lesson stops rarely, does not count the reader's time as silence, obeys s, b and q, and fits the terminal's
-    width.
+    """The lesson stops rarely, does not count the reader's time as silence, obeys the keys s, b and q, and fits the
+    terminal's width.
     """
     with on_terminal("lesson") as terminal:
         at, stops = 0, 0
@@ -118,7 +120,7 @@ def test_a_reader_on_a_terminal() -> None:
             stops += "2. Two groups" not in terminal.text
             last = terminal.text[:at].rpartition("⚡")[2]
             if last.startswith(" owners"):
-                time.sleep(READING_S)  # the reader takes this long while two partitions are silent
+                time.sleep(READING_S)  # the reader takes this much time while two partitions are silent
             if "2. Two groups" not in terminal.text:
                 terminal.press("\r")
         assert stops <= 8

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 def test_what_the_chapter_shows() -> None:
-    """Without an ACL, the write is refused. With an ACL, it succeeds. A Deny beats the Allow of a prefix. A quota
+    """A write without an ACL is refused, and with one it succeeds. A Deny beats the Allow of a prefix. A quota
     throttles.
     """
     done = kafka_zk("lesson", "--json", "--chapter", "10", timeout_s=120)

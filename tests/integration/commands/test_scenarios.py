@@ -1,4 +1,5 @@
-"""The output of commands, to the letter, on a terminal of 80 columns and in a pipe: the transcripts of tests/scenarios.
+"""The exact output of commands, on a terminal of 80 columns and in a pipe, compared with the transcripts of
+tests/scenarios.
 
 KAFKA_ZK_REWRITE_SCENARIOS=1 in the environment rewrites them. Commit the new ones only if you understand the
 difference.

@@ -1,4 +1,4 @@
-"""Transcripts: lines that may be missing."""
+"""Transcripts may contain lines that are optional in the output."""
 
 import pytest
 

@@ -54,7 +54,7 @@ def is_notice(line: str) -> bool:
 
 
 def read_up(process: "Popen[str]", broker_count: int, port: int) -> Up:
-    """Check the lines of stdout, up to "ready", to the letter."""
+    """Check the exact lines of stdout, up to "ready"."""
     assert process.stdout
     first = process.stdout.readline()
     zookeeper = re.fullmatch(r"zookeeper pid (\d+)\n", first)
@@ -104,7 +104,7 @@ def test_sigterm_stops_every_process_and_ends_with_0(up_two: Up) -> None:
 
 
 def test_a_closed_terminal_stops_every_process_cleanly(tmp_path: Path, port: int) -> None:
-    """The terminal sends SIGHUP, and writes to it fail from then on."""
+    """The terminal sends SIGHUP; from then on, writes to it fail."""
     arguments = ("up", "--brokers", "1", "--port", str(port), "--data", tmp_path, "--zookeeper-port",
                  str(free_ports(1)[0]))  # fmt: skip
     with on_terminal(*arguments) as terminal:
@@ -147,7 +147,7 @@ def test_partitions_that_no_running_broker_holds_are_told(up_two: Up, tmp_path: 
     assert kafka_zk("topics", "create", "--topic", "t", "--replica-assignment", "0,1,1", *where).returncode == 0
     assert up_two.end()[0] == 0
     up = read_up(*_up_one(tmp_path / "data"))
-    told = "2 partitions have no leader (t-1, t-2): the replicas are on broker 1, not running"
+    told = "2 partitions have no leader (t-1, t-2): the replicas are on broker 1, which is not running"
     assert up.complaint() == f"{told}; start them with --brokers 2\n"
     assert up.end()[0] == 0
 
@@ -164,7 +164,9 @@ def test_a_cluster_that_commands_do_not_find_by_default_says_what_helps(tmp_path
 
 
 def _up_beside_another(folder: Path) -> Up:
-    """The port may belong to another test or to a cluster that is just ending, so this tries again."""
+    """Start ``up`` beside another cluster. The port may belong to another test or to a cluster that is just ending, so
+    this retries.
+    """
     while True:
         port = free_ports(1)[0]
         with _taken(2181):

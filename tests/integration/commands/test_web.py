@@ -155,7 +155,7 @@ def _read(recording: Recording, follower: TransactionLogFollower) -> int:
 
 
 def test_watches_come_to_the_same_end(server: EmbeddedZooKeeper) -> None:
-    """If the log of a ZooKeeper cannot be read, watches may miss intermediate states, but see the last one."""
+    """Without a readable log, watches may miss ZooKeeper's intermediate states, but they see the last one."""
     random = Random(3)
     source = WatchSource(server.connect_string)
     recording = Recording()
@@ -214,7 +214,8 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def test_a_recording_is_served_to_nobody_but_this_machines_page(recorded: Path) -> None:
-    """Other sites can neither reach it by their own host name nor change anything, and no path leads out of its folder.
+    """Other sites can neither reach the page by their own host name nor change anything, and no path leads out of its
+    folder.
     """
     with page(recorded) as (_, port):
         status, document, headers = ask(port, "/api-recording")
@@ -236,7 +237,7 @@ def test_a_recording_is_served_to_nobody_but_this_machines_page(recorded: Path) 
 
 
 def test_a_stretch_is_a_file_to_keep(recorded: Path, tmp_path: Path) -> None:
-    """The file is a complete recording with the znodes of its time; a stretch without entries is an error."""
+    """The file is a complete recording with the znodes of its time span; a time span without entries is an error."""
     with page(recorded) as (_, port):
         _, told, _ = ask(port, "/api-recording")
         middle_ms = (told["first_ms"] + told["last_ms"]) // 2
@@ -305,7 +306,7 @@ def _brokers(port: int) -> list[int]:
 
 
 def test_a_full_disk_under_a_recording_is_said_and_disturbs_nobody(server: EmbeddedZooKeeper, tmp_path: Path) -> None:
-    """When its file cannot grow, the page reports this and still responds, and ZooKeeper continues; once there is
+    """When its file cannot grow, the page reports this and still responds, and ZooKeeper continues. Once there is
     space, no change is missing.
     """
     client = KazooClient(server.connect_string, timeout=SESSION_S)

@@ -24,8 +24,9 @@ _REPLACED = (
 
 
 def normalized(text: str, *more: tuple[str, str]) -> str:
-    """The output without times, ports, counts of requests, and what matches the patterns of ``more``, each with its
-    replacement."""
+    """The output, with times, ports, counts of requests and matches of the patterns in ``more`` each replaced by a
+    placeholder.
+    """
     for pattern, replacement in (*_REPLACED, *((re.compile(each, re.MULTILINE), with_) for each, with_ in more)):
         text = pattern.sub(replacement, text)
     return "\n".join(line.rstrip() for line in text.splitlines()).strip() + "\n"

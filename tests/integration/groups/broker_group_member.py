@@ -34,7 +34,7 @@ def confluent_kafka(
 def kafka_python(
     bootstrap: str, group: str, topic: str, name: str, strategy: str
 ) -> tuple[Callable[[], object], Callable[[], object]]:
-    """The same; it ignores ``strategy`` for the client's default, which begins with range."""
+    """Like ``confluent_kafka``, but ignores ``strategy``: the client's default is used, which begins with range."""
     from kafka import KafkaConsumer
 
     consumer = KafkaConsumer(

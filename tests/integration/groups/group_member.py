@@ -2,10 +2,10 @@
 
     python -m tests.integration.groups.group_member FILE TOPIC GROUP STRATEGY ZOOKEEPER NAME
 
-Each line of FILE is a fact of ``kafka_zk.sim.judges.zookeeper_group`` as JSON. The process writes it before the fact
-has any effect, so that nothing is missing when the process is killed. A record counts as handed out when the lease
-granted it (a process may be stopped right after that, which no lease can prevent). On SIGTERM, the process closes its
-consumer and ends.
+Each line of FILE is a JSON fact of ``kafka_zk.sim.judges.zookeeper_group``. The process writes it before the fact has
+any effect, so that nothing is missing when the process is killed. A record counts as handed out when the lease granted
+it (a process may be stopped right after that, which no lease can prevent). On SIGTERM, the process closes its consumer
+and ends.
 """
 
 import json

@@ -36,7 +36,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 class Librdkafka:
-    """A member; ``look`` polls and returns its partitions."""
+    """A librdkafka member; ``look`` polls and returns its partitions."""
 
     def __init__(self, cluster: EmbeddedCluster, group: str, topic: str, **options: Any) -> None:
         self.values: list[bytes] = []
@@ -59,7 +59,7 @@ class Librdkafka:
 
 
 class KafkaPython:
-    """The same member with kafka-python."""
+    """The same member, using kafka-python."""
 
     def __init__(self, cluster: EmbeddedCluster, group: str, topic: str, **options: Any) -> None:
         self.values: list[bytes] = []
@@ -78,7 +78,7 @@ class KafkaPython:
 
 
 class Ours:
-    """The same member with our consumer."""
+    """The same member, using our consumer."""
 
     def __init__(self, cluster: EmbeddedCluster, group: str, topic: str, **options: Any) -> None:
         self.values: list[bytes] = []

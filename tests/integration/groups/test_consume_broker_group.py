@@ -85,7 +85,7 @@ def test_whitelist_reads_all_topics_that_match_and_notices_new_ones(
 def test_the_variables_name_servers_and_do_not_choose(
     group_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With both variables, the group is one of ZooKeeper; --type or --bootstrap-server choose the brokers' group."""
+    """With both variables, the group is a ZooKeeper group; --type or --bootstrap-server select the brokers' group."""
     topic = make_topic(cluster=group_cluster)
     write(group_cluster, topic, 1, 3)
     variables = {

@@ -321,7 +321,7 @@ def test_a_static_member_is_unique_and_returns_to_its_partitions(
 def test_a_chroot_that_is_not_there_yet_is_made_and_a_bare_slash_is_none(
     make_cluster: MakeCluster, make_topic: MakeTopic, make_member: MakeMember, group: str
 ) -> None:
-    """Complaint 26: brokers, topics and groups lie under the chroot; a slash at the end changes nothing."""
+    """Complaint 26: the znodes of brokers, topics and groups are under the chroot; a trailing slash changes nothing."""
     cluster = make_cluster(broker_count=1)
     topic = make_topic(cluster=cluster)
     write(cluster, topic, 1, 3)
@@ -335,7 +335,7 @@ def test_a_chroot_that_is_not_there_yet_is_made_and_a_bare_slash_is_none(
 def test_a_join_costs_each_member_the_same_however_many_there_are(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, make_member: MakeMember, group: str
 ) -> None:
-    """Complaint 21, the herd: the reads of a member per join stay constant while the group grows."""
+    """Complaint 21, the herd: the reads of each member per join stay constant while the group grows."""
     topic = make_topic(partitions=12)
     members: list[Member] = []
     reads: list[int] = []
@@ -358,7 +358,7 @@ def test_the_group_leaves_nothing_but_its_offsets(
     make_zk_client: MakeZkClient,
     group: str,
 ) -> None:
-    """Complaint 23: no member and no owner stays behind; the offsets are the only data that stay (22)."""
+    """Complaint 23: no member and no owner stays behind; only the offsets remain (22)."""
     topic = make_topic(partitions=2)
     write(kafka_zk_cluster, topic, 2, 5)
     member = make_member([topic], group_id=group)

@@ -57,7 +57,7 @@ class Lab:
         self._started = 0
 
     def start_member(self, proxy: TcpProxy, chroot: str, servers: str = "") -> str:
-        """Start a process; returns its consumer id. ``servers``: further servers, before the proxy."""
+        """Start a process; returns its consumer id. ``servers``: additional servers, before the proxy."""
         self._started += 1
         name = f"m{self._started}"
         journal = str(self.folder / f"{name}.jsonl")
@@ -77,7 +77,7 @@ class Lab:
         self.written += count
 
     def consumed(self) -> bool:
-        """Whether everything is committed. Each look at ZooKeeper adds to the observed state."""
+        """Whether everything is committed. Each call adds to the observed state of ZooKeeper."""
         try:
             stored = run_blocking(OffsetRegistry(self._client, GROUP).fetch(self.partitions))
         except RegistryError:

@@ -87,7 +87,7 @@ def test_sigterm_leaves_the_group_at_once(
     consume: Consume,
     tmp_path: Path,
 ) -> None:
-    """Its partitions are free long before its session could expire, and its offsets are committed."""
+    """The member's partitions are free long before its session could expire, and its offsets are committed."""
     topic = make_topic(partitions=2)
     write(kafka_zk_cluster, topic, 2, 5)
     members = live(kafka_zk_cluster, group, make_zk_client)
@@ -140,7 +140,7 @@ def test_watch_tells_joins_and_deaths_with_their_rebalances(
 def test_watch_without_traces_tells_what_can_be_seen_from_outside(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str, consume: Consume, tmp_path: Path
 ) -> None:
-    """It shows members, owners and its own watches, with every step in words."""
+    """The output shows members, owners and the command's own watches, with every step in words."""
     topic = make_topic()
     consume(topic, "a")
     wait_for(lambda: traced(tmp_path, "DeliveryStarted"), "its partition")

@@ -147,7 +147,7 @@ async def join_in_zookeeper(
 
 
 def test_a_group_that_is_only_looked_for_leaves_no_trace(lab: Lab) -> None:
-    """No client has asked for a coordinator yet, and a look at the groups does not create the topic for offsets."""
+    """No client has asked for a coordinator yet. Looking for a group must not create the offsets topic."""
     lab.store_in_zookeeper("old", {0: 4})
     assert [each["group"] for each in lab.groups.documents("list")] == ["old"]
     lab.groups("describe")
@@ -207,7 +207,7 @@ def test_capacities_of_members_in_zookeeper_are_shown(lab: Lab, join: Join) -> N
 
 
 def test_members_that_own_nothing_have_a_line(lab: Lab, join: Join) -> None:
-    """Three members share two partitions, so one member owns none."""
+    """Three members share two partitions, so one of them owns none."""
     members = [join("readers", "anna"), join("readers", "ben", count=0)]
 
     def idle() -> list[dict[str, Any]]:
@@ -222,7 +222,7 @@ def test_members_that_own_nothing_have_a_line(lab: Lab, join: Join) -> None:
 
 
 def test_brokers_alone_are_enough(lab: Lab) -> None:
-    """With brokers and without ZooKeeper, the command takes the brokers' groups and does not connect to ZooKeeper."""
+    """With brokers and without ZooKeeper, the command uses the brokers' groups and does not connect to ZooKeeper."""
     lab.store_in_zookeeper("g", {0: 4})
     lab.commit_at_broker("g", {0: 7})
     at_brokers = ("--bootstrap-server", lab.cluster.bootstrap)
@@ -330,7 +330,8 @@ def test_offsets_move_over_and_never_back(lab: Lab) -> None:
 
 
 def test_a_group_is_new_where_its_offsets_come_to(lab: Lab) -> None:
-    """The group continues at its old offset on the other side; offsets of partitions that no longer exist stay behind.
+    """The group continues at its old offset on the other side; offsets of partitions that no longer exist are left
+    behind.
     """
     lab.store_in_zookeeper("old", {0: 4, 7: 1})
     rows = lab.groups.documents("migrate", "--group", "old", "--to", "broker")

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 PARTITIONS = 6
 CHANGES = 6
 ASKED_S = 3
-"""Timeout of a request: librdkafka may wait for a coordinator that does not exist yet, without trying again."""
+"""Timeout of a request in seconds: librdkafka may wait, without retrying, for a coordinator that does not exist yet."""
 Position = tuple[int, int]
 
 

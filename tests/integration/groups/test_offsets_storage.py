@@ -1,5 +1,5 @@
-"""A ZooKeeper group moves its offsets to the broker, as Kafka 0.8.2 documented it, and then becomes a
-broker-coordinated group.
+"""A ZooKeeper group moves its offsets to the broker, as Kafka 0.8.2 documented, and then becomes a broker-coordinated
+group.
 """
 
 import uuid

@@ -103,7 +103,7 @@ def test_one_line_for_each_change(story: str) -> None:
 def test_all_that_happens_is_there_for_who_asks(
     kafka_zk_cluster: EmbeddedCluster, join: Join, group: str, tmp_path: Path
 ) -> None:
-    """-v prints the steps, and --json prints everything, including what the lines leave out."""
+    """-v prints the steps, and --json prints everything, including what the plain lines omit."""
     join("anna")
     where = ("--zookeeper", kafka_zk_cluster.zookeeper_connect, "--trace", tmp_path, "--rebalances", "1")
     steps = kafka_zk("watch", "--group", group, *where, "-v")
@@ -169,7 +169,7 @@ def test_the_live_screen(
     ],
 )  # fmt: skip
 def test_names_that_cannot_be(arguments: tuple[str, ...], sentence: str) -> None:
-    """One sentence appears before the command connects to ZooKeeper."""
+    """The command prints one sentence before it connects to ZooKeeper."""
     done = kafka_zk("consume", *arguments)
     assert done.returncode == 2 and sentence in done.stderr, done.stderr
 

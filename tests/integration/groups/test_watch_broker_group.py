@@ -110,7 +110,9 @@ def story(watching: "subprocess.Popen[str]", join: Join, topic: str, folder: Pat
 
 
 def test_one_line_for_each_change(watch: Watch, join: Join, topic: str, tmp_path: Path, traces: Path) -> None:
-    """The broker's trace tells a leave from the end of a session and counts the requests; then comes the picture."""
+    """The broker's trace distinguishes a leave from the end of a session and counts the requests. The picture
+    follows.
+    """
     lines, _, picture = story(watch("--trace", traces), join, topic, tmp_path).partition("\n\n")
     compare("watch-broker", normalized(lines))
     rows = [line for line in picture.splitlines() if line.startswith("t-")]
@@ -119,7 +121,7 @@ def test_one_line_for_each_change(watch: Watch, join: Join, topic: str, tmp_path
 
 
 def test_any_cluster_can_be_watched(watch: Watch, join: Join, topic: str, tmp_path: Path) -> None:
-    """Without traces, as in a cluster of Apache Kafka, the command cannot tell a leave from a death."""
+    """Without traces, as in a cluster of Apache Kafka, the command cannot distinguish a leave from a death."""
     lines, _, _ = story(watch(), join, topic, tmp_path).partition("\n\n")
     compare("watch-broker-without-traces", normalized(lines, (r"; silent N ms", "")))
 
@@ -151,7 +153,7 @@ def test_a_cooperative_change_is_one_rebalance(
 
 
 def test_who_was_there_before(cluster: EmbeddedCluster, join: Join, group: str, topic: str) -> None:
-    """The first look shows them; their state comes from the coordinator, not from old records."""
+    """The first look shows the existing members; their state comes from the coordinator, not from old records."""
     join("anna")
     where = ("--group", group, "--bootstrap-server", cluster.bootstrap)
 
@@ -191,6 +193,6 @@ def test_without_brokers() -> None:
 
 
 def test_a_name_for_brokers_only() -> None:
-    """In ZooKeeper, the name would be a path."""
+    """In ZooKeeper, such a name would be a path."""
     done = kafka_zk("watch", "--group", "a/b", "--zookeeper", "127.0.0.1:1")
     assert done.returncode == 2 and "'a/b' is not a valid name for a ZooKeeper group" in done.stderr

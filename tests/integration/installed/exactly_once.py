@@ -1,4 +1,4 @@
-"""Runs the examples of exactly once under kills and pauses, and checks the records that read_committed readers get."""
+"""Runs the exactly-once examples under kills and pauses, and checks the records that read_committed readers get."""
 
 import os
 import random
@@ -86,7 +86,7 @@ def is_settled(bootstrap: str, topic: str, partition_count: int) -> bool:
 
 
 def has_consumed_all(bootstrap: str, topic: str, partition_count: int, group: str) -> bool:
-    """Whether the group has committed an offset behind the last record of each partition, so that no work is left."""
+    """Whether the group's committed offset is after the last record of each partition, so that no work is left."""
     following = {record.tp: record.offset + 1 for record in records_of(bootstrap, topic, partition_count)}
     with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
         committed = admin.groups.committed(group)
@@ -94,7 +94,7 @@ def has_consumed_all(bootstrap: str, topic: str, partition_count: int, group: st
 
 
 def wait_for(condition: Callable[[], bool], deadline_s: float) -> None:
-    """Wait for the condition or the deadline; the caller checks what is missing then."""
+    """Wait for the condition or the deadline; the caller then checks what is missing."""
     while not condition() and time.monotonic() < deadline_s:
         time.sleep(0.5)
 
@@ -102,7 +102,7 @@ def wait_for(condition: Callable[[], bool], deadline_s: float) -> None:
 def command_of(
     example: str, bootstrap: str, zookeeper: str, source: str, target: str, group: str
 ) -> Callable[[int], Sequence[str]]:
-    """A function that returns the command of a member by its number; the program runs until it is killed."""
+    """A function that returns the command line of a member by its number; the program runs until it is killed."""
     program = [sys.executable, str(EXAMPLES / example)]
     if example == "exactly_once.py":
         return lambda number: [*program, bootstrap, source, target, group, f"member-{number}", "600"]

@@ -56,7 +56,7 @@ EVERYTHING = Environment(
     _UMASK,
     _THREAD,
 )
-"""All settings that can be combined, in one start."""
+"""All settings that can be combined, in a single start."""
 
 ENVIRONMENTS = {
     # folders: KAFKA-4860, testcontainers-java#8637, karapace#161

@@ -1,4 +1,4 @@
-"""kafka-zk can be installed beside any client that an application has: each in an environment of its own."""
+"""kafka-zk can be installed beside any client that an application has; each client gets an environment of its own."""
 
 import sys
 from pathlib import Path

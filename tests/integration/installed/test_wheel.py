@@ -1,6 +1,6 @@
 """What pip installs is complete: the wheel, built from the sdist, in fresh environments outside the tree.
 
-There is one environment for each extra, in which every ``--help`` works. README's blocks run from top to bottom where
+There is one environment for each extra, and every ``--help`` works in it. README's blocks run from top to bottom where
 the extra is enough for them; without any extra, the command names the package to install. All other tests run from the
 tree.
 """
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 
 TIMEOUT_S = 60
 READS_README = ("spark", "embedded")
-"""The extras that README's blocks install."""
+"""The extras that the blocks of README install."""
 STAYS_IN_THE_TREE = ("*.md", "*.so", "__pycache__/*", "rebalance/py.typed", "registry/py.typed", "spark_jobs/py.typed",
                      "storage/py.typed")  # fmt: skip
 """Files beside the code that an installation does not need."""
@@ -56,7 +56,7 @@ for path in commands(click.Context(cli), cli, []):
 
 
 def extras() -> list[str]:
-    """The extras of setup.cfg, and none."""
+    """The extras of setup.cfg, and an installation without any."""
     import configparser
 
     parser = configparser.ConfigParser()
@@ -80,7 +80,7 @@ def shipped() -> set[str]:
 
 
 def test_every_file_of_the_packages_is_in_sdist_and_wheel(tmp_path: Path) -> None:
-    """These are code, the page, the scenarios, the field tables of messages, and log4j2's configuration."""
+    """The files are code, the page, the scenarios, the field tables of messages, and log4j2's configuration."""
     wheel = build_wheel(tmp_path)
     [sdist] = tmp_path.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -136,7 +136,7 @@ def test_a_build_that_requires_the_native_module_fails_without_a_compiler(
 
 @pytest.mark.parametrize("extra", extras())
 def test_every_help_works_with_each_extra(extra: str, tmp_path: Path, make_environment: MakeEnvironment) -> None:
-    """An application keeps any kafka-python of its own: only the extra for tests installs one."""
+    """An application keeps its own kafka-python, if any: only the extra for tests installs one."""
     path = make_environment([ours(extra)])
     if extra != "test":
         found = run(path / "python", "-c", "from importlib import util; print(util.find_spec('kafka'))", cwd=tmp_path)

@@ -30,7 +30,9 @@ from tests.integration.processes import wait_for
 from tests.integration.spark.shared_java import attach, is_shared
 
 DRIVER, JAVA, WORKER, EXECUTOR = "driver", "java", "worker", "executor"
-"""The driver's Python, the driver's Java, a Python that reads records, and the Java of a cluster's executor."""
+"""These are the driver's Python, the driver's Java, a Python that reads records, and the Java of a cluster's
+executor.
+"""
 MIDDLE = "middle"
 """A phase in addition to the protocol's. In STAGE, a task has passed some of its records to Spark; in PUBLISH into an
 object store, the first file is in its final place.
@@ -81,7 +83,7 @@ def killing_read(kill: Kill, pids: dict[str, int], partition: Any) -> Iterator[A
 
 
 def kill_while_reading(session: Any, kill: Kill, pids: dict[str, int]) -> None:
-    """Cover both writers: Spark's reads from the data source, and that of the executors reads the ranges."""
+    """Patch both writers: Spark's reads from the data source, and the executors' own writer reads the ranges."""
     session.dataSource.register(killing_source(kill, pids))
     parquet_job.read_range = partial(killing_read, kill, pids)  # type: ignore[attr-defined]
 

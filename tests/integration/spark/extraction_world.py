@@ -26,11 +26,11 @@ Point = tuple[Step, Phase]
 
 
 class Killed(BaseException):
-    """The process was killed at this point, so nothing after it happens, not even clean-up."""
+    """Raised where the process is killed, so that nothing after this point happens, not even clean-up."""
 
 
 class Log:
-    """Stands for brokers: the end offset of each partition. The timestamp of a record is its offset."""
+    """Stands for the brokers and knows the end offset of each partition. The timestamp of a record is its offset."""
 
     bootstrap_servers = "h:1"
 

@@ -81,7 +81,7 @@ class KilledExtraction:
 
     @contextmanager
     def java_is_shared(self) -> Iterator[None]:
-        """In the block, drivers share a Java, so that only drivers and executors can be killed."""
+        """Within the block, drivers share a Java, so that only drivers and executors can be killed."""
         before = self.environ
         with SharedJava(self._master, self._conf, before) as java:
             self.environ = {**before, **java.environ}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options for a Java that runs for seconds: optimization and parallel garbage collection do not pay."""
+"""Options for a Java that runs for seconds, for which optimization and parallel garbage collection do not pay off."""
 LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": QUICK_JAVA, "SPARK_LAUNCHER_OPTS": QUICK_JAVA}
 SMALL = {
     "spark.sql.shuffle.partitions": "2",

@@ -50,7 +50,7 @@ def rows(count: int) -> list[bytes | None]:
 
 
 class Killed(BaseException):
-    """The process ended here."""
+    """Raised where the process ends."""
 
 
 def kill_before_publishing(step: Step, phase: Phase) -> None:
@@ -95,7 +95,7 @@ def test_a_database_has_a_table_for_each_topic_whatever_happens_to_one(
         "public.orders": Outcome.EXTRACTED,
         "transaction": Outcome.LEFT_OUT,
     }
-    assert found["public.broken"].reason.startswith("none of the 1 values is JSON of the schema")
+    assert found["public.broken"].reason.startswith("none of the 1 values is JSON that matches the schema")
     counts = {path.name: spark.read.parquet(str(path)).count() for path in (tmp_path / "public").iterdir()
               if list(path.glob("range=*"))}  # fmt: skip
     assert counts == {"lines": 5, "new": 3, "orders": 7}

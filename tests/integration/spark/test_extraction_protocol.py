@@ -215,7 +215,7 @@ def _killing(point: Point, reached: list[Point]) -> Callable[[Step, Phase], None
 
 
 def test_a_foreign_commit_while_records_are_written_publishes_nothing(world: World) -> None:
-    """The other client commits like a Scala consumer, without a version."""
+    """The other client commits without a version, as a Scala consumer does."""
     world.disk.while_staging = lambda: run_blocking(OffsetRegistry(world.client, world.group).store({T1: 4}))
     with pytest.raises(ForeignCommit, match=f"/consumers/{world.group}/offsets/t/1 meanwhile; nothing was published"):
         world.run()
@@ -370,7 +370,7 @@ def test_offsets_that_were_set_back_do_not_publish_a_range_twice(world: World) -
 
 
 def test_values_that_cannot_be_decoded_publish_nothing_until_that_is_allowed(world: World) -> None:
-    """The next run makes a new plan. If it repeated the range, one with only bad values would block the group."""
+    """The next run makes a new plan. If it repeated the range, a range with only bad values would block the group."""
     world.disk.undecodable_count = 50
     for choice in ("fail", "null", "keep"):
         with pytest.raises(Undecodable, match=r"none of the 50 values is UTF-8 text .* at offset 0 of t-0"):
@@ -385,7 +385,7 @@ def test_values_that_cannot_be_decoded_publish_nothing_until_that_is_allowed(wor
 
 
 def test_an_attempt_for_another_target_is_forgotten_once(world: World) -> None:
-    """The manifest shows then that the attempt is finished, so the next run ignores it."""
+    """After that, the manifest shows that the attempt is finished, so the next run ignores it."""
     world.killed_at((Step.STAGE, Phase.END))
     extraction = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/other", max_records=1)
     world.log.ends = {T0: 0, T1: 0}

@@ -1,4 +1,4 @@
-"""Extractions into a table: the table's commit comes first, and the offsets follow."""
+"""Extractions into a table commit to the table first, and then move the offsets."""
 
 from collections.abc import Mapping
 
@@ -54,7 +54,9 @@ def test_offsets_follow_what_the_table_has(table: World) -> None:
 
 
 def test_a_plan_that_was_dropped_cannot_be_committed_by_who_sleeps(table: World) -> None:
-    """The run resumes before its commit, after another client moved the offsets and another run continued there."""
+    """The paused run resumes before its commit, after another client moved the offsets and another run continued from
+    there.
+    """
 
     def overtaken(step: Step, phase: Phase) -> None:
         if (step, phase) == (Step.PUBLISH, Phase.BEGIN):

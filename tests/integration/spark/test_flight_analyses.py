@@ -1,4 +1,4 @@
-"""The analyses in examples/flights, on an extraction and on a topic, against plain Python over the input."""
+"""The analyses in examples/flights, on an extraction and on a topic, compared with plain Python over the input."""
 
 import csv
 import io

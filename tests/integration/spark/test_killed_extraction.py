@@ -1,4 +1,4 @@
-"""The helper of the tests that kill extractions: which runs it repeats, and how often. No Spark, no cluster."""
+"""The helper of the tests that kill extractions: which runs it repeats, and how often, without Spark or a cluster."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from tests.integration.spark.killed_extraction import RUNS, ZOOKEEPER_LOST, Kill
 
 
 class Runs(KilledExtraction):
-    """Runs that print the next text each, the last one repeatedly, and end with exit code 1."""
+    """Runs that each print the next text, the last one repeatedly, and end with exit code 1."""
 
     def __init__(self, *texts: str) -> None:
         self._texts = texts

@@ -80,7 +80,7 @@ def test_three_runs_become_one_folder_with_every_record(
 def test_files_get_the_size_that_is_wanted(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
 ) -> None:
-    """The files are those of many small tasks and of a few large ones, with a folder for each value."""
+    """The folder has files of many small tasks and of a few large ones, with a subfolder for each value."""
     topic = make_topic(partitions=2)
     target = tmp_path / "lake"
     wanted = Extraction(

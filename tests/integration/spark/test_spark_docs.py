@@ -1,5 +1,5 @@
-"""The commands of docs/how-to/spark.md that need no other cluster. Shell commands run up to the start of Spark, and
-Python code to its end. tests/soak/test_documented_tables.py runs those with jars from Maven Central.
+"""The commands of docs/how-to/spark.md that need no other cluster. Shell commands run until Spark starts, and Python
+code runs to its end. tests/soak/test_documented_tables.py runs those with jars from Maven Central.
 """
 
 import ast

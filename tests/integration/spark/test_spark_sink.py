@@ -87,7 +87,7 @@ def test_the_columns_of_sparks_sink(
 def test_any_mode_but_append_is_refused(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, mode: str | None, told: str  # noqa: F811
 ) -> None:
-    """This holds whether the mode comes before or after the format; in the second case the error is Spark's own."""
+    """The mode may come before or after the format; in the second case, the error is Spark's own."""
     topic = make_topic(partitions=2)
     frame = spark.createDataFrame([("x",)], "value string")
     for writer in (frame.write.mode(mode).format("kafka_zk"), frame.write.format("kafka_zk").mode(mode)):

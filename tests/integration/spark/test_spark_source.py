@@ -163,7 +163,9 @@ class Stream:
 def test_a_stream_reads_what_is_available_and_goes_on_from_its_checkpoint(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path  # noqa: F811
 ) -> None:
-    """It reads in portions, in two runs. The group's offsets in ZooKeeper follow, but only the checkpoint counts."""
+    """The stream reads in portions, in two runs. The group's offsets in ZooKeeper follow, but only the checkpoint
+    counts.
+    """
     stream = Stream(spark, kafka_zk_cluster, topic, tmp_path)
     assert stream.run() == [60, 40]
     assert stream.mirrored() == [50, 50]

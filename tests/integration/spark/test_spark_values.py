@@ -90,7 +90,7 @@ def test_hours_are_those_of_utc_where_the_sessions_zone_leaves_one_out(spark: An
 
 @pytest.mark.parametrize("select", ["count(*) AS n", "DISTINCT key", "max(offset) AS o", "explode(array(1, 2)) AS e"])
 def test_a_selection_that_summarizes_records_is_refused(spark: Any, select: str) -> None:  # noqa: F811
-    """Its result would be one row for many records, which the group would count as extracted."""
+    """The selection's result would be one row for many records, which the group would count as extracted."""
     asked = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake", select=select)
     if "explode" in select:
         RecordFrames(spark, asked).check()

@@ -13,5 +13,5 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark]
 def test_what_is_committed_comes_to_parquet_once(
     kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    """Four programs append in transactions. Programs and the extraction are killed or replaced by successors."""
+    """Four programs append in transactions. Programs and extraction runs are killed or replaced by successors."""
     ExtractionRounds(kafka_zk_cluster, tmp_path, pytestconfig.getoption("seed")).run(1)

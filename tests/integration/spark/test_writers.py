@@ -163,7 +163,7 @@ def test_columns_that_are_needed_but_not_selected(
 def test_a_worker_or_the_driver_is_killed_while_executors_write(
     kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, process_campaign_seed: int
 ) -> None:
-    """Spark repeats the worker's task; the next run repeats the driver's."""
+    """Spark repeats the worker's task; the next run repeats the driver's work."""
     extraction = IntoParquet(kafka_zk_cluster, tmp_path, f"written-{process_campaign_seed}", THREE_ATTEMPTS)
     extraction.write(20)
     extraction.kill(READING, WORKER)

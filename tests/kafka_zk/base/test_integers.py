@@ -31,7 +31,7 @@ from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.manager import dump, meta_properties
 from kafka_zk.testing import options as plugin_options
 
-MANY_DIGITS = "9" * 5_000  # Python's int() reads fewer digits
+MANY_DIGITS = "9" * 5_000  # Python's int() refuses this many
 NUMBERS = {"superscript": "²", "digits of another script": "٣", "many digits": MANY_DIGITS, "underscore": "1_0"}
 MINIMAL = {"zookeeper.connect": "z:2181", "listeners": "PLAINTEXT://h:9092", "log.dirs": "/logs"}
 

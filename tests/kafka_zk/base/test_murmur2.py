@@ -27,5 +27,5 @@ JAVA_MURMUR2 = {
 
 @pytest.mark.parametrize(("data", "expected"), JAVA_MURMUR2.items())
 def test_murmur2_equals_java(data: bytes, expected: int) -> None:
-    """Every golden value of the Java library comes out, tails of 0 to 3 bytes and high bytes included."""
+    """Our hash equals every golden value of the Java library, for tails of 0 to 3 bytes and for high bytes."""
     assert murmur2(data) == expected & 0xFFFFFFFF

@@ -15,7 +15,7 @@ def test_nothing_recorded_is_a_rate_of_nothing() -> None:
 
 
 def test_the_first_second_counts_as_a_whole_one() -> None:
-    """Otherwise, the first bytes would look like a flood."""
+    """Without this rule, the first bytes would look like a flood."""
     rate = SimpleRate(WINDOW)
     rate.record(500, 100)
     assert rate.per_second(101) == 500

@@ -1,4 +1,4 @@
-"""Recently used values are kept, within a bound."""
+"""Recently used values are kept, up to a bound."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_flood_leaves_those_that_are_used() -> None:
 
 
 def test_the_younger_ones_are_always_the_same_object() -> None:
-    """Other code keeps a reference to it for fast lookups."""
+    """Callers keep a reference to this dictionary for fast lookups."""
     kept: Recent[str, int] = Recent(1, keep_ms=1_000)
     young = kept.young
     for number in range(10):

@@ -32,7 +32,7 @@ def test_others_get_their_turn_after_each_slice() -> None:
 
 
 def test_short_work_is_done_at_once() -> None:
-    """Short work needs no turn of the reactor."""
+    """Short work completes without a turn of the reactor."""
     assert ensureDeferred(in_slices(Clock(), "abc")).result == ["a", "b", "c"]
 
 

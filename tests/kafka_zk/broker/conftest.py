@@ -127,8 +127,7 @@ class FakeConfigs:
 
 
 class FakeControllerEpochs:
-    """``/controller_epoch``: every epoch up to ``stored`` was given out. ``failure``: the error that reading it raises.
-    """
+    """``/controller_epoch``: every epoch up to ``stored`` is in use. ``failure``: the error that a read raises."""
 
     def __init__(self, stored: int = 2**31 - 1) -> None:
         self.stored = stored
@@ -196,8 +195,8 @@ class FakeOffsets:
 
 
 class FakeMarkers:
-    """The brokers that write markers. ``codes``: error codes of the partitions whose marker is not written.
-    ``services``: of the broker that writes the markers of all other partitions.
+    """The brokers that write markers. ``codes``: partition -> error code, for partitions whose marker is not written.
+    ``services``: those of the broker that writes all other markers.
     """
 
     def __init__(self) -> None:
@@ -213,7 +212,7 @@ class FakeMarkers:
 
 
 class HandClock(Clock):
-    """Timers that a test moves, and the machine's time of day (whose cost request_cost.py measures)."""
+    """Timers that the test advances, and the machine's real wall clock, whose cost request_cost.py measures."""
 
     wall_ms = staticmethod(wall_ms)
     wall_ns = staticmethod(time.time_ns)
@@ -317,7 +316,7 @@ def _decoded(parts: list[Any] | None, api_key: ApiKey, version: int) -> Any:
 
 
 def build_harness(folder: Path, events: EventSource = SILENT, **properties: str) -> Harness:
-    """Services whose logs lie in ``folder``; ``properties`` are configuration keys of the broker, ``_`` for ``.``."""
+    """Services whose logs are in ``folder``. ``properties``: configuration keys of the broker, with ``_`` for ``.``."""
     keys = {key.replace("_", "."): value for key, value in properties.items()}
     config, _ = KafkaConfig.from_properties(
         {"zookeeper.connect": "none:1", "broker.id": "0", "log.dirs": str(folder), **keys}

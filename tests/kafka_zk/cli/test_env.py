@@ -59,7 +59,9 @@ def test_a_name_that_nobody_knows_is_a_usage_error(capsys: pytest.CaptureFixture
 
 
 def test_it_starts_no_java_and_imports_nothing_heavy(tmp_path: Path) -> None:
-    """This keeps the command quick on a busy machine. Java would run only if its folder did not state the version."""
+    """The command thus stays quick on a busy machine. It would run Java only if Java's folder did not state the
+    version.
+    """
     started = tmp_path / "started"
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()

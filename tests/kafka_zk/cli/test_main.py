@@ -134,7 +134,7 @@ def test_wrong_use_is_told_with_exit_code_2(
 
 
 def test_an_interrupt_that_was_caught_leaves_the_exit_code_alone(tmp_path: Path) -> None:
-    """This includes an interrupt during the creation of a module's dataclasses."""
+    """The exit code is right even if the interrupt arrives while a module's dataclasses are created."""
     (tmp_path / "interrupted.py").write_text(
         "from kafka_zk.cli import main\n"
         "def run(arguments):\n"

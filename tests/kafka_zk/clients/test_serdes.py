@@ -32,7 +32,7 @@ def test_bytes_are_javas(name: str, value: Any, data: bytes) -> None:
 
 @pytest.mark.parametrize("name", sorted(SERDES))
 def test_none_stays_none(name: str) -> None:
-    """A tombstone, in every format."""
+    """None, a tombstone, stays None in every format."""
     serde = SERDES[name]
     assert serde.serializer.serialize("t", None, ()) is None
     assert serde.deserializer.deserialize("t", None, ()) is None
@@ -61,7 +61,7 @@ def test_round_trip(number: int, long: int, double: float, text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(name: str, value: Any) -> None:
-    """SerializationError, instead of bytes that Java would not write."""
+    """The serializer raises SerializationError instead of returning bytes that Java would not write."""
     with pytest.raises(SerializationError):
         SERDES[name].serializer.serialize("t", value, ())
 
@@ -71,13 +71,13 @@ def test_what_does_not_fit_is_refused(name: str, value: Any) -> None:
     [("string", b"\xff"), ("integer", b"\0" * 8), ("long", b""), ("double", b"\0" * 4), ("json", b"{")],
 )
 def test_bytes_that_are_something_else_are_refused(name: str, data: bytes) -> None:
-    """SerializationError, one sentence."""
+    """The deserializer raises SerializationError with a message of one sentence."""
     with pytest.raises(SerializationError):
         SERDES[name].deserializer.deserialize("t", data, ())
 
 
 def test_other_encodings() -> None:
-    """The counterpart of Java's serializer.encoding."""
+    """The argument corresponds to Java's serializer.encoding."""
     serde = StringSerde("iso-8859-1")
     assert serde.deserialize("t", serde.serialize("t", "ü")) == "ü"
     with pytest.raises(SerializationError, match="iso-8859-1"):

@@ -9,7 +9,7 @@ from kafka_zk.migration.rules import examine_all
 
 
 class Outcome(NamedTuple):
-    """``phase``: None if it is not known."""
+    """``phase``: None if the doctor cannot know it."""
 
     phase: Phase | None
     traps: frozenset[str]

@@ -1,4 +1,4 @@
-"""Which nodes are asked, and what files add to their answers."""
+"""Which nodes the collector queries, and what files add to their responses."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -26,7 +26,7 @@ QUORUM = Quorum(frozenset({1}))
 
 
 class Collector:
-    """Every node answers; ``asked`` has the addresses."""
+    """Every node responds; ``asked`` has their addresses."""
 
     def __init__(self, configs: Fact[Mapping[str, str | None]] = BROKER_CONFIGS) -> None:
         self.asked: dict[int, Address] = {}

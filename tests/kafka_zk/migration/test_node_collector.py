@@ -1,4 +1,4 @@
-"""What is asked of a node, and what a refusal means; the answers are those of 3.9.1."""
+"""What the collector requests from a node, and what a refusal means; the responses are those of 3.9.1."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ class Connection:
 
 
 def collector(answers: Answers | None, *, refuses_login: bool = False) -> NodeCollector:
-    """``answers`` None: nothing listens there."""
+    """``answers`` None: no process listens at the address."""
 
     async def connect(*arguments: Any, negotiate: bool = True, **options: Any) -> Any:
         if answers is None:

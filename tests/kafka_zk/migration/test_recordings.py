@@ -45,7 +45,7 @@ def test_every_recording_has_an_expectation() -> None:
 
 
 _OTHERWISE_TESTED = {"zookeeper-clients"}
-"""A recording has one address for everything, and no sessions: test_connections has the answers of a server."""
+"""A recording has one address for everything, and no sessions; test_connections has a server's responses."""
 
 
 @pytest.mark.parametrize("name", sorted({rule.name for rule in RULES} - _OTHERWISE_TESTED))
@@ -184,7 +184,7 @@ NOT_CHECKED: dict[str, set[str]] = {
         "finalized-too-early",
     },
 }  # fmt: skip
-"""With all permissions and files, without any, and with a login that only the brokers accept."""
+"""The cases: with all permissions and files, without any, and with a login that only the brokers accept."""
 
 
 @pytest.mark.parametrize("name", NOT_CHECKED)

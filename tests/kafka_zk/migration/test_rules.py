@@ -37,7 +37,7 @@ from tests.kafka_zk.migration.recorded import (
 )
 
 TWO_CONTROLLERS = (*controllers(recorded.READY), Node(3002, REFUSED, REFUSED, REFUSED, REFUSED))
-"""The second one cannot be asked, and its file was not given."""
+"""The second controller refuses every request, and its file was not given."""
 SOME = Examples.of(["orders-0"])
 WITHOUT_CONTROLLERS = facts(
     {"migration": None, "broker_configs": BrokerConfigs(with_passwords=SOME), "protected": SOME},
@@ -55,7 +55,7 @@ def controller_dir(recorded_state: Fact[MigrationState] | None, cluster_id: str 
 
 
 def controller_file(**changed: str | None) -> dict[str, Any]:
-    """The controller's file with some keys changed, None: without them; ``_`` stands for ``.``."""
+    """The controller's file with some keys changed; None removes a key. ``_`` stands for ``.``."""
     given = {**CONTROLLER_CONFIGS, **{key.replace("_", "."): value for key, value in changed.items()}}
     return {CONTROLLER_FILE: {key: value for key, value in given.items() if value is not None}}
 

@@ -1,4 +1,4 @@
-"""A short fuzz run of the C with sanitizers, which reaches nearly all of it, and calls that leak nothing."""
+"""A short fuzz run of the C code with sanitizers, which covers nearly all of it, and calls that leak nothing."""
 
 import gc
 import itertools
@@ -22,7 +22,7 @@ from tests.fuzz_native.campaign import can_build, covered_percent, fuzz
 CALLS = 20_000
 WARM_UP_CALLS = 2_000
 LEAK_BYTES_AT_MOST = 500_000
-"""Far less than an object a call."""
+"""Far less than one object per call."""
 
 
 def resident_bytes() -> int:

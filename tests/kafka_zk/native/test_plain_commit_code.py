@@ -31,7 +31,7 @@ def test_what_is_committed_has_the_class_that_is_wanted(native: Native) -> None:
 
 
 def test_each_partition_has_its_own_offset(native: Native) -> None:
-    """Although all of them are made from one tuple of fields."""
+    """The offsets differ although all of them are made from one tuple of fields."""
     body = bytearray(BODY)
     struct.pack_into(">qi", body, len(body) - ROW_BYTES + 4, 7, 3)
     [(_, _, committed)] = read(native, body)[4]

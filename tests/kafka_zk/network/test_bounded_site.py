@@ -86,7 +86,7 @@ def test_a_small_body_is_taken_where_bodies_are() -> None:
 
 
 def test_a_thousand_requests_in_one_segment_get_one_response() -> None:
-    """Otherwise, the process would keep all responses for a peer that reads none of them."""
+    """With more responses, the process would keep all of them for a peer that reads none."""
     answered, transport, page = ask(b"GET / HTTP/1.1\r\n\r\n" * 1000)
     assert (page.asked, answered.count(b"page")) == (1, 1)
     assert transport.disconnecting

@@ -315,7 +315,7 @@ def test_throttling_and_the_end_of_a_turn_do_not_shorten_each_other(
 def test_a_failing_response_hook_closes_the_connection(
     reactor: LocalReactor, make_server: Callable[..., Server], warnings: list[str], waits: bool
 ) -> None:
-    """This includes a response that comes from a Deferred, where an exception would be lost."""
+    """The hook may also fail for a response that comes from a Deferred, where an exception would be lost."""
 
     def fail(*_arguments: object) -> int:
         raise ZeroDivisionError

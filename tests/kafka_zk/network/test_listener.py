@@ -115,7 +115,7 @@ def test_a_listener_above_its_rate_accepts_nobody_for_a_while(
 def test_an_address_above_its_rate_is_held_and_closed(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """Its data are not read in the meantime, and it does not count as a connection of the broker."""
+    """The listener does not read the connection's data in the meantime, nor count it as a connection of the broker."""
     rates = ConnectionRates(QuotaWindow(2, 100))
     rates.set_address_limit("127.0.0.1", 10)
     server = make_server(quotas=ConnectionQuotas(rates=rates))
@@ -200,7 +200,7 @@ def test_a_request_that_does_not_come_is_given_up(
 def test_many_that_are_given_up_at_once_take_turns(
     reactor: LocalReactor, make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, warnings: list[str]
 ) -> None:
-    """Otherwise, logging a thousand of them would delay all other connections."""
+    """Logging a thousand of them in one turn would delay all other connections."""
     monkeypatch.setattr(listener_module, "STALLED_S", 0.2)
     monkeypatch.setattr(turns, "SLICE_S", 0.0)
     server = make_server()
@@ -282,7 +282,7 @@ def test_a_request_that_has_only_begun_is_not_stalled_yet(
 def test_a_slow_request_is_given_up_when_others_need_its_memory(
     reactor: LocalReactor, make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, warnings: list[str]
 ) -> None:
-    """Otherwise, a few clients that send a byte from time to time would keep all others waiting."""
+    """If it were not, a few clients that send a byte from time to time would keep all others waiting."""
     monkeypatch.setattr(listener_module, "STALLED_S", 0.2)
     pool = MemoryPool(100_000)
     server = make_server(memory=pool)
@@ -388,7 +388,7 @@ def test_how_many_descriptors_connections_may_use(limit: int, log_files: int, co
 def test_held_connections_give_their_descriptors_back(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """Otherwise, one address could stop a broker from accepting connections for good."""
+    """If they did not, one address could stop a broker from accepting connections for good."""
     rates = ConnectionRates(QuotaWindow(2, 100))
     rates.set_address_limit("127.0.0.1", 10)
     server = make_server(quotas=ConnectionQuotas(descriptors=3, rates=rates))
@@ -406,7 +406,7 @@ def test_held_connections_give_their_descriptors_back(
 def test_a_listener_of_all_addresses_knows_ipv4_peers_by_theirs(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
-    """Otherwise, quotas, limits and ACLs of such an address would have no effect."""
+    """Under an IPv6 form of the address, its quotas, limits and ACLs would have no effect."""
     rates = ConnectionRates(QuotaWindow(2, 100))
     rates.set_address_limit("127.0.0.1", 10)
     server = make_server(host="::", quotas=ConnectionQuotas(rates=rates))

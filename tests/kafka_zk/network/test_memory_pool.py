@@ -46,7 +46,7 @@ def test_what_is_taken_is_free_when_the_request_is_answered() -> None:
 
 
 def test_big_requests_leave_room_for_small_ones() -> None:
-    """This holds however slowly the big requests arrive."""
+    """Small requests have room however slowly the big requests arrive."""
     pool = MemoryPool(LIMIT)
     big = [pool.account() for _ in range(100)]
     assert sum(account.try_take(4 * MB) for account in big) == 18
@@ -137,7 +137,7 @@ def test_the_overdraft_takes_no_room_from_others() -> None:
 
 
 def test_an_answered_request_ends_the_overdraft_of_its_connection() -> None:
-    """This holds even if the next frame has begun: its bytes count as usual, and other accounts come first."""
+    """The overdraft ends even if the next frame has begun: its bytes count as usual, and other accounts come first."""
     pool = MemoryPool(LIMIT)
     full(pool)
     first, second = Asker(pool), Asker(pool)

@@ -84,7 +84,7 @@ def test_who_needs_no_memory_does_not_take_the_place_of_one_who_does(
 def test_a_request_that_waits_for_something_to_happen_ends_when_others_need_its_memory(
     reactor: LocalReactor, make_asking_server: MakeServer
 ) -> None:
-    """Otherwise, a few big fetches that wait for a month would hold the whole budget and more for a month."""
+    """If it did not end, a few big fetches that wait for a month would hold more than the whole budget for a month."""
     pool = MemoryPool(LIMIT_BYTES)
     server = make_asking_server(memory=pool)
     purgatory = Purgatory(reactor)
@@ -345,7 +345,7 @@ def test_a_frame_that_goes_on_while_it_waits_for_memory_is_not_damaged(
 def test_what_a_brokers_request_becomes_may_use_the_reserve(
     reactor: LocalReactor, make_asking_server: MakeServer, size_bytes: int
 ) -> None:
-    """This holds even if the request arrived in one piece, so that its frame never waited."""
+    """The broker's request may use the reserve even if it arrived in one piece, so that its frame never waited."""
     pool = MemoryPool(1_200_000)
     server = make_asking_server(memory=pool)
 
@@ -371,7 +371,7 @@ def test_what_a_brokers_request_becomes_may_use_the_reserve(
 def test_answers_that_are_not_taken_count_until_they_are(
     reactor: LocalReactor, make_asking_server: MakeServer, warnings: list[str]
 ) -> None:
-    """This includes responses that do not fill the queue: thousands of connections could have one each."""
+    """Even responses that do not fill the queue count, because thousands of connections could have one each."""
     pool = MemoryPool(20_000_000)
     server = make_asking_server(memory=pool)
 

@@ -158,7 +158,7 @@ def test_requests_are_answered_and_a_peer_without_certificate_is_nobody(make_ser
 def test_a_listener_that_moves_shows_its_renewed_certificate(
     reactor: LocalReactor, make_server: Callable[..., TlsServer], tmp_path: Path
 ) -> None:
-    """Otherwise, it would return to the certificate and the authorities that it started with."""
+    """The listener must not return to the certificate and the authorities that it started with."""
     server = make_server()
     server.files = make_files(tmp_path)
     server.listener.renew_tls(renewed_context(server.files))

@@ -59,7 +59,7 @@ def test_a_handler_catches_the_failure_of_what_it_waited_for(reactor: LocalReact
 
 
 def test_a_handler_whose_client_is_gone_waits_no_longer(reactor: LocalReactor, server: WaitingServer) -> None:
-    """Otherwise, a client that asks to wait for a month and disconnects would use memory for a month."""
+    """If it waited on, a client that asks to wait for a month and disconnects would use memory for a month."""
     purgatory = Purgatory(reactor)
     ended: list[bool] = []
 

@@ -31,7 +31,7 @@ def test_what_is_written_is_read(subscription: Subscription) -> None:
 
 @given(SUBSCRIPTIONS)
 def test_old_clients_find_the_topics_where_they_look(subscription: Subscription) -> None:
-    """They know only version 0, and ignore what follows."""
+    """Old clients know only version 0, and ignore what follows."""
     found = ConsumerProtocolMemberMetadata.decode(write_subscription(subscription))
     assert tuple(found.subscription) == subscription.topics
 

@@ -38,7 +38,7 @@ def response(topics: list[Any]) -> Any:
 @pytest.mark.parametrize("version", range(LOWEST, HIGHEST + 1))
 @pytest.mark.parametrize("partition_counts", [[], [0], [3, 1], [6], [1] * 200], ids=str)
 def test_the_bytes_are_the_codecs(version: int, partition_counts: list[int]) -> None:
-    """This includes enough topics for a compact array's length of two bytes."""
+    """One case has enough topics for a compact array's length of two bytes."""
     names = [f"t{at}" for at in range(len(partition_counts))]
     topics = [topic(name, ROWS[:count]) for name, count in zip(names, partition_counts, strict=True)]
     whole = codec.encode_body(response(topics), ApiKey.METADATA, version)

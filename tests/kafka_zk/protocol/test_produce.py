@@ -183,7 +183,7 @@ def _one(data: bytes | bytearray) -> TopicData:
 
 @pytest.mark.parametrize("version", range(3, 12))
 def test_what_is_ordinary_is_native(native: Native, version: int) -> None:
-    """These are the requests that current clients send, and the responses to them."""
+    """Ordinary means the requests that current clients send, and the responses to them."""
     topics = [TopicData(name, [PartitionData(number, b"records") for number in range(3)]) for name in ("a", "b" * 249)]
     body = bytearray(b"".join(produce.write_produce_request(version, ProduceRequest("id", -1, 30_000, topics))))
     results = [TopicResult(name, [PartitionResult(number, 0, 1 << 40, -1, 3) for number in range(3)]) for name in "ab"]

@@ -53,7 +53,7 @@ def test_update_of_kafka_is_decoded() -> None:
 
 @pytest.mark.parametrize("written", [STARTED, FINISHED])
 def test_records_are_encoded_as_kafka_does(written: bytes) -> None:
-    """Broker 0 wrote both."""
+    """Broker 0 wrote both records."""
     record = decode_remote_log_record(written)
     assert not isinstance(record, RemotePartitionDeleteMetadata)
     assert encode_remote_log_record(record, 0) == written

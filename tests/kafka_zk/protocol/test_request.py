@@ -48,7 +48,7 @@ def test_a_request_header_equals_kio_and_reads_back(api: tuple[int, int], correl
 
 
 def test_controlled_shutdown_0_has_no_client_id() -> None:
-    """Its header is older than client ids."""
+    """The header of ControlledShutdown 0 is older than client ids."""
     frame = struct.pack(">hhii", 7, 0, 5, 1)
     assert parse_request_header(memoryview(frame)) == (RequestHeader(7, 0, 5, None), 8)
 

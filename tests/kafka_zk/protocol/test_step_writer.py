@@ -64,7 +64,7 @@ def describe_log_dirs(topics: int, partitions: int) -> Any:
     [(ApiKey.LIST_OFFSETS, list_offsets, range(10)), (ApiKey.DESCRIBE_LOG_DIRS, describe_log_dirs, range(1, 5))],
 )
 def test_the_bytes_are_those_of_one_go(api_key: ApiKey, make: Any, versions: range, shape: tuple[int, int]) -> None:
-    """This holds in all versions; each yielded value is about the number of bytes written."""
+    """The bytes are equal in all versions. Each yielded value is about the number of bytes written."""
     message = make(*shape)
     for version in versions:
         steps = codec.encode_response_in_steps(api_key, version, 7, message)
@@ -119,6 +119,6 @@ def test_rows_have_the_bytes_of_one_go(topics: int, partitions: int) -> None:
     ],
 )
 def test_the_elements_of_all_arrays_count(make: Any, shape: tuple[int, int], is_large: bool) -> None:
-    """This holds however they are nested."""
+    """All elements count, however the arrays are nested."""
     api_key = ApiKey.LIST_OFFSETS if make is list_offsets else ApiKey.DESCRIBE_LOG_DIRS
     assert codec.is_large_response(api_key, 4, make(*shape)) == is_large

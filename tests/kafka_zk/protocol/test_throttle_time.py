@@ -31,7 +31,7 @@ def decoded(api_key: int, version: int, parts: list[Any]) -> Any:
 
 @pytest.mark.parametrize(("api_key", "version"), _CASES)
 def test_the_field_of_any_response_is_set_and_nothing_else(api_key: ApiKey, version: int) -> None:
-    """This holds even if header and body are separate parts."""
+    """The field is set even if header and body are separate parts."""
     response = codec.response(api_key)()
     encoded = codec.encode_response(api_key, version, 7, response)
     position = response_body_position(memoryview(encoded), api_key, version)

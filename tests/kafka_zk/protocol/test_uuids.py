@@ -17,5 +17,5 @@ def test_text_and_uuid_are_the_same(topic_id: uuid.UUID) -> None:
 
 
 def test_an_id_seen_on_a_real_cluster() -> None:
-    """The topic id of a Kafka 3.9.1 znode."""
+    """The id is the topic id of a Kafka 3.9.1 znode."""
     assert uuids.to_text(uuids.from_text("YTI9vJfzQOepxQr8vcaMoQ")) == "YTI9vJfzQOepxQr8vcaMoQ"

@@ -97,7 +97,7 @@ def test_an_algorithm_must_fit_the_key() -> None:
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256", "RS1", "RS256 ", "", None, ["RS256"]])
 def test_none_and_shared_secrets_are_refused(algorithm: Any) -> None:
-    """This includes HS256 with the public key as its secret."""
+    """One of the tokens is signed by HS256 with the public key as its secret."""
     token = encode({"alg": algorithm, "kid": "k1"}, {"sub": "alice", "iat": NOW_S, "exp": NOW_S + 60})
     assert "algorithm" in refusal(validator(key("RS256")), token)
     signature = hmac.digest(key("RS256").as_pem(private=False), token[:-1].encode(), "sha256")

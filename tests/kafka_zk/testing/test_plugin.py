@@ -207,7 +207,7 @@ def test_users_of_a_secured_cluster_get_in(kafka_zk_secured_cluster: EmbeddedClu
 
 @pytest.mark.integration
 def test_a_secured_cluster_of_a_tests_own(make_cluster: MakeCluster, make_topic: MakeTopic) -> None:
-    """Its followers log in to its leaders, even if a broker joins later."""
+    """The cluster's followers log in to its leaders, even if a broker joins later."""
     cluster = make_cluster(2, {"default.replication.factor": "2"}, security=True)
     make_topic("replicated", cluster=cluster)
     cluster.add_broker()

@@ -21,7 +21,7 @@ for module in pkgutil.walk_packages(kafka_zk.__path__, "kafka_zk."):
 
 @pytest.mark.slow
 def test_no_module_warns_when_it_is_imported(tmp_path: Path) -> None:
-    """This includes the libraries that they import."""
+    """Nor do the libraries that the modules import."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", IMPORT_EVERYTHING],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -35,7 +35,7 @@ def test_no_module_warns_when_it_is_imported(tmp_path: Path) -> None:
 @pytest.mark.integration
 @pytest.mark.embedded
 def test_fixtures_work_where_warnings_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This holds for the tests' process and for the servers, which inherit its environment."""
+    """Warnings are errors in the tests' process and in the servers, which inherit its environment."""
     monkeypatch.setenv("PYTHONWARNINGS", "error")
     (tmp_path / "test_strict.py").write_text(
         "def test_strict(make_cluster, make_topic):\n    make_topic(cluster=make_cluster())\n"

@@ -28,7 +28,7 @@ from tests.peers.processes import wait_until
 
 TOPIC = "limited"
 _STEP_MS = 1_500
-"""The throttle times of two brokers differ by the age of a sample, and by how long they take."""
+"""The throttle times of two brokers may differ by the age of a sample and by the brokers' own delays."""
 
 LAST = "last-"
 """Prefix of the client ids that show whether quotas are in effect."""
@@ -146,7 +146,7 @@ class Broker:
         wait_until(lambda: self.client(name).produce(10) > 0, PATIENT_MS / 1000, "the quotas", interval_s=0.2)
 
     def wait_for_coordinator(self, group: str) -> None:
-        """Wait until the group has a coordinator: the first request creates its topic."""
+        """Wait until the group has a coordinator; the first request creates the offsets topic."""
 
         def is_found() -> bool:
             return bool(self.client("admin").ask(ApiKey.FIND_COORDINATOR, 3, {"key": group}).error_code == 0)
@@ -178,7 +178,7 @@ def _message(cls: Any, values: Mapping[str, Any]) -> Any:
 
 
 def about(throttle_ms: int) -> int:
-    """Such times count as equal if they are close."""
+    """The throttle time in steps of _STEP_MS, so that similar times compare as equal."""
     return round(throttle_ms / _STEP_MS)
 
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.peers
 _TOOL = "kafka.admin.AclCommand"
 _KINDS = (targets.KAFKA_ZK, targets.KAFKA_ZK, targets.APACHE_KAFKA)
 _TIMEOUT_S = 120
-"""Each run of kafka-acls makes new connections, which take a busy machine some time."""
+"""Each run of kafka-acls makes new connections, which takes long on a busy machine."""
 
 _ENTRIES = 200
 
@@ -82,7 +82,7 @@ def test_a_change_through_one_broker_counts_at_all(
 
 
 def test_two_brokers_that_add_to_one_topic_lose_nothing(brokers: list[AuthorizedBroker]) -> None:
-    """200 entries each, as 200 requests: KAFKA-3328."""
+    """Each broker adds 200 entries in as many requests: KAFKA-3328."""
 
     def add_all(number: int) -> None:
         for entry in range(_ENTRIES):

@@ -32,7 +32,7 @@ _DIFFERENT_BY_DESIGN = {
 }
 """Requests whose codes differ where they are allowed."""
 _OF_OTHER_ROWS = {"g", "u3", "u4", "__consumer_offsets", "__transaction_state"}
-"""Names that rows of codes create."""
+"""Names that the rows about error codes create."""
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def _begin_transaction(broker: AuthorizedBroker) -> None:
 def _codes(broker: AuthorizedBroker, row: Row) -> frozenset[int]:
     broker.set_acls(acl_rows.parsed(row.acls))
     codes: frozenset[int] = frozenset(_BUSY)
-    while codes & _BUSY:  # the first producer id has to be fetched
+    while codes & _BUSY:  # the first producer id must be fetched
         codes = acl_rows.codes(ask(broker.client_port, REQUESTS[row.request], (USER, PASSWORD)))
     return codes
 

@@ -1,4 +1,4 @@
-"""The quota that counts, the refusals, and the throttling of connections: the same at Apache Kafka 3.9.1 and at ours.
+"""Apache Kafka 3.9.1 and kafka-zk agree on which quota counts, on the refusals, and on the throttling of connections.
 
 Cases of ClientQuotasRequestTest, ControllerMutationQuotaTest and DynamicConnectionQuotaTest@3.9 that ``test_quotas.py``
 does not have.
@@ -51,7 +51,7 @@ def precedence(broker: Broker) -> Any:
 
 
 def partitions_created(broker: Broker) -> Any:
-    """CreatePartitions 3 is strict, 2 is not; a client without a quota is never held back."""
+    """CreatePartitions 3 is strict, 2 is not. A client without a quota is never throttled."""
     for name in ("strict", "permissive", "unbounded"):
         broker.client("admin").create(f"more-{name}", 1, 7)
     for name in ("strict", "permissive"):
@@ -104,7 +104,7 @@ def _refused(broker: Broker, components: list[tuple[str, int, str | None]]) -> t
 
 
 def users_of_scram(broker: Broker) -> Any:
-    """testClientQuotasForScramUsers: a login is not a quota."""
+    """testClientQuotasForScramUsers: SCRAM credentials do not count as quotas."""
     upsertion = {
         "name": "scram-user", "mechanism": 1, "iterations": 4096, "salt": b"salt" * 4, "salted_password": b"x" * 32,
     }  # fmt: skip
@@ -162,7 +162,7 @@ def shared_and_own(broker: Broker) -> Any:
 
 
 def both_kinds(broker: Broker) -> Any:
-    """The longer of two throttles counts; that of request time is at most one sample."""
+    """The longer of two throttles counts; that of a request quota is at most one sample."""
     broker.limit({"client_id": "both"}, producer_byte_rate=10_000, request_percentage=0.00001)
     first_ms = broker.client("both").produce(_BATCH_BYTES)
     broker.limit({"client_id": "time only"}, request_percentage=0.00001)
@@ -225,7 +225,7 @@ _VERSIONS: list[tuple[ApiKey, dict[str, Any], tuple[int, ...]]] = [
 
 
 def throttles_by_version(broker: Broker) -> Any:
-    """Where each version has throttle_time_ms; those without it are muted, too."""
+    """Which versions have throttle_time_ms, and at which position; clients of the others are muted, too."""
     cases = [(key, values, version) for key, values, versions in _VERSIONS for version in versions]
 
     def client_id(key: ApiKey, values: dict[str, Any], version: int) -> str:
@@ -282,7 +282,7 @@ def test_quotas_are_those_of_apache_kafka(brokers: list[Broker], case: Callable[
 
 
 def test_the_first_level_that_has_a_quota_counts(brokers: list[Broker]) -> None:
-    """This excludes equal mistakes of both brokers: each low quota throttles the client, and without any quota nothing
-    does.
+    """The test excludes that both brokers make the same mistake: each low quota throttles the client, and without
+    quotas nothing does.
     """
     assert precedence(brokers[0]) == ([True] * len(_LEVELS), 0)

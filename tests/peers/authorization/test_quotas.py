@@ -97,7 +97,7 @@ def mutations(broker: Broker) -> Any:
 
 
 def request_time(broker: Broker) -> Any:
-    """The throttle is one sample at most."""
+    """The throttle is at most one sample."""
     broker.limit({"client_id": "time"}, request_percentage=0.00001)
     broker.client("time").produce(10_000)
     return broker.client("time").produce(10_000)
@@ -107,7 +107,7 @@ _ALTERATIONS: list[tuple[Entity, dict[str, float | None]]] = [
     ({"user": "zk user@x"}, {"producer_byte_rate": 7_000_000, "request_percentage": 50}),
     ({"user": "zk user@x"}, {"request_percentage": None}),
     ({"user": None, "client_id": "c/1 *"}, {"controller_mutation_rate": 12_345_678.5}),
-    ({"user": "big"}, {"consumer_byte_rate": 9e15}),  # a default user's would hold for the other cases, too
+    ({"user": "big"}, {"consumer_byte_rate": 9e15}),  # a quota of the default user would apply to the other cases, too
     ({"ip": "10.1.2.3"}, {"connection_creation_rate": 5}),
     ({"ip": None}, {"connection_creation_rate": 2_000_000_000}),
     ({"user": "gone"}, {"consumer_byte_rate": 5}),
@@ -198,7 +198,7 @@ def test_quotas_are_those_of_apache_kafka(brokers: list[Broker], case: Callable[
 
 
 def test_a_batch_larger_than_the_window_arrives_here(brokers: list[Broker]) -> None:
-    """KAFKA-9677. At Apache Kafka, the consumer gets empty responses indefinitely."""
+    """KAFKA-9677: Apache Kafka sends the consumer empty responses indefinitely."""
     for broker in brokers:
         broker.limit({"client_id": "starved"}, consumer_byte_rate=10_000, producer_byte_rate=1)
         deadline_s = time.monotonic() + 30
@@ -208,7 +208,9 @@ def test_a_batch_larger_than_the_window_arrives_here(brokers: list[Broker]) -> N
 
 
 def test_a_quota_of_nothing_is_refused_here(brokers: list[Broker]) -> None:
-    """Apache Kafka accepts it, and then throttles no client. With such a znode, ours mutes for one sample each time."""
+    """Apache Kafka accepts such a quota, and then throttles no client. If a znode contains one, ours mutes for one
+    sample each time.
+    """
     for broker in brokers:
         code, message = broker.alter({"client_id": "nothing"}, producer_byte_rate=0)
         assert code == (42 if broker.is_ours else 0)

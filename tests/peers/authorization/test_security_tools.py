@@ -1,5 +1,5 @@
 """Kafka 3.9.1's tools for ACLs, users, quotas and delegation tokens, and the errors of its tools for a client without
-ACLs, are the same at a broker of Apache Kafka with its AclAuthorizer and at ours.
+ACLs, are the same with a broker of Apache Kafka that uses its AclAuthorizer and with ours.
 
 The administrator uses PLAINTEXT as a super user; alice and bob log in with SASL PLAIN.
 """
@@ -216,7 +216,7 @@ _REFUSED_STEPS = [
 ]
 STEPS = (*_ACL_STEPS, *_USER_STEPS, *_QUOTA_STEPS, *_TOKEN_STEPS, *_REFUSED_STEPS)
 _OWN_WORDS = {"acls-add-slash"}
-"""Apache Kafka says "Failed to create ACL", ours why."""
+"""Apache Kafka only says "Failed to create ACL"; ours says why."""
 
 
 def _perform(runner: ToolRunner, broker: AuthorizedBroker, folder: Path) -> dict[str, Said]:

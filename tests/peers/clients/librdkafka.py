@@ -1,4 +1,4 @@
-"""confluent-kafka: librdkafka from Python, by assigned partitions and explicit offsets."""
+"""confluent-kafka, which is librdkafka from Python, with assigned partitions and explicit offsets."""
 
 from __future__ import annotations
 

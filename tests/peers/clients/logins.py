@@ -40,7 +40,7 @@ _FOUND_WITHIN_S = 30
 class Login:
     """A user, the cluster, and the way to log in.
 
-    ``mechanism``: of SASL, empty for mutual TLS. ``claim``: the one of an unsecured token that has the user.
+    ``mechanism``: of SASL, empty for mutual TLS. ``claim``: the claim of an unsecured token that names the user.
     ``is_token``: user and password are the id and HMAC of a delegation token. ``authority``, ``certificate``: PEM
     files, the second with its key, or empty. ``java``: Kafka's own keys for the same. ``patience_s``: the time for
     which a refused client retries.
@@ -77,7 +77,7 @@ class Login:
         return {**keys, "sasl.username": self.user, "sasl.password": self.password}
 
     def program(self, topic: str, value: str) -> str:
-        """The input of a program in Go or JavaScript."""
+        """The JSON input of a program in Go or JavaScript."""
         given = {"bootstrap": self.bootstrap, "topic": topic, "value": value, "mechanism": self.mechanism,
                  "user": self.user, "password": self.password, "isToken": self.is_token, "bearer": self.bearer,
                  "authority": self.authority, "certificate": self.certificate}  # fmt: skip
@@ -248,7 +248,7 @@ class KafkasTools:
         self._process.close()
 
     def round_trip(self, login: Login, topic: str, value: str) -> None:
-        """In a topic of its own beside ``topic``."""
+        """The round trip uses a topic of its own beside ``topic``."""
         own = f"{topic}-{value}"
         config, payload = self._folder / f"{value}.properties", self._folder / f"{value}.payload"
         apache_kafka.write_properties(config, login.java)

@@ -36,7 +36,7 @@ class OurProducer:
 
 
 class OurReader(ShowsEverything):
-    """The blocking reader by assigned partitions."""
+    """The blocking reader with assigned partitions."""
 
     name = NAME
 

@@ -1,4 +1,4 @@
-"""kafka-python and aiokafka: pure Python clients, by assigned partitions."""
+"""kafka-python and aiokafka: pure Python clients, with assigned partitions."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _POLL_S = 0.1
 _MAX_RECORDS = 200
 _REBALANCE_TIMEOUT_MS = 20_000
 _METADATA_MAX_AGE_MS = 2000
-"""A broker that has just started may not know its topics yet: a leader without topics assigns nothing, and some clients
+"""A broker that has just started may not know its topics yet. A leader without topics assigns nothing, and some clients
 repeat their metadata request only after this time.
 """
 _ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
@@ -183,7 +183,7 @@ class _AioListener(aiokafka.abc.ConsumerRebalanceListener):  # type: ignore[misc
         self.rebalances = 0
 
     async def on_partitions_assigned(self, assigned: list[aiokafka.TopicPartition]) -> None:
-        coordinator = self._consumer._coordinator  # it has no public attribute for either
+        coordinator = self._consumer._coordinator  # kafka-python has no public attribute for either
         self._journal.write(
             "assigned",
             member=coordinator.member_id,
@@ -241,7 +241,7 @@ async def _aio(options: Options, journal: Journal, leaving: threading.Event) -> 
         try:
             await consumer.start()
             break
-        except aiokafka.errors.KafkaConnectionError as error:  # the broker is down just now
+        except aiokafka.errors.KafkaConnectionError as error:  # the broker is down at the moment
             _log.warning("connect: %s", error)
             await asyncio.sleep(_POLL_S)
     while not leaving.is_set():

@@ -73,7 +73,7 @@ class KRaftController(Node):
         return {**_PROTOCOLS, **voters, "controller.listener.names": "CONTROLLER"}
 
     def start(self, cluster_id: str = "", zookeeper: str = "", overrides: Mapping[str, str] | None = None) -> None:
-        """With a ZooKeeper, the controller migrates its data; only the first start needs the cluster's id."""
+        """Start the controller. With a ZooKeeper, it migrates the data; only the first start needs the cluster's id."""
         old = {"zookeeper.connect": zookeeper, "inter.broker.listener.name": "PLAINTEXT", **_MIGRATION}
         path = self.write({
             "process.roles": "controller", "node.id": str(NODE_ID), "listeners": f"CONTROLLER://127.0.0.1:{self.port}",
@@ -130,7 +130,7 @@ class Counted:
         assert self._read(bootstrap) == self._written
 
     def _write(self, bootstrap: str, count: int) -> None:
-        """Each call has another producer epoch, because the coordinator already knows the id."""
+        """Write records. Each call has another producer epoch, because the coordinator already knows the id."""
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "writer", "log_level": 2})
         producer.init_transactions(_TIMEOUT_S)
         producer.begin_transaction()
@@ -169,7 +169,7 @@ class Counted:
 
 
 def _values(consumer: Consumer, count: int) -> list[bytes]:
-    """Read ``count`` records, and any that arrive within a second after them. Raises: TimeoutError."""
+    """Read ``count`` records, plus any that arrive within a second after them. Raises: TimeoutError."""
     found: list[bytes] = []
 
     def is_there() -> bool:
@@ -182,7 +182,7 @@ def _values(consumer: Consumer, count: int) -> list[bytes]:
 
 
 def configs(bootstrap: str, kind: ResourceType, name: str) -> dict[str, str]:
-    """The values set for a topic or a broker itself, without defaults."""
+    """The values set on a topic or a broker itself, without defaults."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     (described,) = admin.describe_configs([ConfigResource(kind, name)]).values()
     return {

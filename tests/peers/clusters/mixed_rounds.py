@@ -58,7 +58,7 @@ class MixedRounds(JvmRounds):
         self._measure_full()
 
     def _pause_zookeeper(self) -> None:
-        """Pause ZooKeeper, perhaps for longer than a session. No session ends, because ZooKeeper measures time only
+        """Pause ZooKeeper, possibly for longer than a session. No session ends, because ZooKeeper measures time only
         while it runs.
         """
         self._cluster.zookeeper.pause()
@@ -83,7 +83,7 @@ class MixedRounds(JvmRounds):
         wait_until(lambda: not self._cluster.moving(TOPIC), _MOVED_S, "the moves to end", interval_s=0.2)
 
     def _logs(self) -> dict[int, dict[int, bytes]]:
-        """The logs of the assigned replicas only: one that was removed from a dead broker may stay there."""
+        """The logs of assigned replicas only, because a replica that was removed from a dead broker may stay there."""
         assigned = self._cluster.assignment(TOPIC)
         return {
             number: {broker_id: log for broker_id, log in replicas.items() if broker_id in assigned[number]}

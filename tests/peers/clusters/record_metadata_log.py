@@ -93,7 +93,7 @@ def _run(zookeeper: str, broker: MigratingBroker, controller: KRaftController, t
     _in_dual_write(admin, broker.port)
     log = controller.log_dir / "__cluster_metadata-0"
     wait_until(lambda: any(log.glob("*.checkpoint")), _TIMEOUT_S, "a snapshot")
-    time.sleep(3)  # the last changes need no more time
+    time.sleep(3)  # enough for the last changes
     _after_the_snapshot(admin)
     time.sleep(3)
     controller.stop()

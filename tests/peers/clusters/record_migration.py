@@ -71,7 +71,7 @@ def clean(release: str, folder: Path) -> None:
             lab.record(f"tokens-{release}")
         if release in ("3.6.2", "3.7.2"):
             lab.stop(1)
-            lab.broker(2).kill()  # it stays registered until its session ends
+            lab.broker(2).kill()  # the broker stays registered until its session ends
             lab.broker(keys={"log.dirs": f"{lab.nodes[1].log_dir},{lab.nodes[1].folder / 'more'}"})
             with lab.client() as client:
                 client.create("/admin/reassign_partitions", _MOVE)
@@ -83,7 +83,7 @@ def malformed(folder: Path) -> None:
     with laboratory(folder) as lab:
         lab.broker()
         _fill(lab)
-        lab.stop(1)  # it does not start while the user's znode exists
+        lab.stop(1)  # the broker does not start while the user's znode exists
         with lab.client() as client:
             for path, data in _MALFORMED.items():
                 client.create(path, data, makepath=True)
@@ -181,7 +181,7 @@ def forward(folder: Path) -> None:
 
 
 def back(folder: Path) -> None:
-    """The way back from each stage, and its remains."""
+    """The way back from each stage, and what it leaves behind."""
     with laboratory(folder) as lab:
         lab.broker()
         _fill(lab)
@@ -283,7 +283,7 @@ def _wait(lab: Lab) -> None:
 
 
 def _controller_of(lab: Lab) -> dict[str, dict[str, Path]]:
-    """Its file and folder."""
+    """The file and the folder of a controller."""
     node = lab.nodes[CONTROLLER_ID]
     return {
         "controller_files": {"controller.properties": node.folder / "server.properties"},

@@ -44,7 +44,7 @@ def login(user: tuple[str, str], mechanism: str = "PLAIN") -> dict[str, str]:
 
 
 def secured(folder: Path) -> None:
-    """The doctor with all permissions, and with those of every user."""
+    """The doctor runs once with all permissions, and once with those of every user."""
     jaas = folder / "jaas.conf"
     jaas.write_text(_JAAS)
     identity = {JAAS_FILE: str(jaas)}

@@ -121,7 +121,7 @@ class Lab:
         return self.nodes[node_id]
 
     def _run(self, node: Node, properties: Mapping[str, str]) -> None:
-        (node.folder / "node.out").unlink(missing_ok=True)  # removes its earlier output
+        (node.folder / "node.out").unlink(missing_ok=True)  # removes the broker's earlier output
         java_command, *rest = apache_kafka.broker_command(node.write(properties), self.release)
         kept = [each for each in rest if not each.startswith("-Xm")]
         if self.class_path:

@@ -1,4 +1,4 @@
-"""A librdkafka AdminClient that outlives a controller: the same with Apache Kafka and with ours.
+"""A librdkafka AdminClient that outlives a controller behaves the same with Apache Kafka and with ours.
 
 librdkafka does not request metadata after NOT_CONTROLLER; it does so every five minutes, or when the application asks
 for it.

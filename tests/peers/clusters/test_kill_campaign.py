@@ -1,4 +1,6 @@
-"""Kills beside transactions on Apache Kafka 3.9.1: the waits of its clients (tests/soak has ours)."""
+"""Kills of Apache Kafka 3.9.1 brokers during transactions: how long its clients wait (tests/soak has the same for
+ours).
+"""
 
 from pathlib import Path
 

@@ -31,7 +31,7 @@ class TwoFolders:
 
     @property
     def homes(self) -> list[Path]:
-        """The log directories that contain the partition: for a moment, Kafka's is in both."""
+        """The log directories that contain the partition. Kafka's has it in both for a moment."""
         return [each for each in self.folders if (each / "t-0").is_dir()]
 
     @property
@@ -59,7 +59,7 @@ class TwoFolders:
         return b"".join(file.read_bytes() for file in sorted((self.home / "t-0").glob("*.log")))
 
     def described(self) -> dict[str, list[bool]]:
-        """By log directory, whether each log of the topic there is a future one."""
+        """Log directory -> for each log of the topic there, whether it is a future log."""
         said = self.tool(_LOG_DIRS, "--describe", "--topic-list", "t")
         document = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
         return {

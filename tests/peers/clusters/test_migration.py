@@ -62,7 +62,7 @@ class Migration:
         file = self._moves(old.broker_id, new.broker_id)
         bootstrap = f"127.0.0.1:{new.port}"
         self._count += 1
-        if self._count % 2:  # the tools of both kinds in turn
+        if self._count % 2:  # the tools of both kinds take turns
             reassign_by_kafka(bootstrap, "--execute", file, *_THROTTLE)
             wait_until(self._are_moved, _MOVE_S, "the moves to end", interval_s=0.5)
             said = reassign_by_kafka(bootstrap, "--verify", file)  # removes the throttle, too

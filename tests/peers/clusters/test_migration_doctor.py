@@ -68,7 +68,7 @@ class Doctor:
 
         def is_there() -> bool:
             found.append(self.status())
-            is_contradicted = found[-1]["confirmed"]["fits"] is False  # the log is read slightly later
+            is_contradicted = found[-1]["confirmed"]["fits"] is False  # the log is read slightly later than the rest
             return (found[-1]["phase"], found[-1]["brokers"], is_contradicted) == (phase, {str(BROKER_ID): mode}, False)
 
         wait_until(is_there, _TIMEOUT_S, f"the phase {phase}")
@@ -77,7 +77,7 @@ class Doctor:
 
 @contextlib.contextmanager
 def znode(client: KazooClient, path: str, data: bytes, *, top: str = "") -> Iterator[None]:
-    """Create a znode for the block. ``top``: the highest of the parents that are created for it."""
+    """Create a znode for the duration of the block. ``top``: the highest parent that is created for it."""
     client.create(path, data, makepath=True)
     yield
     client.delete(top or path, recursive=True)

@@ -55,7 +55,7 @@ def _written(folder: Path) -> tuple[Path, list[int]]:
 
 
 def _set_listeners(zookeeper: str, port: int) -> None:
-    """The broker's dynamic listeners, of which it is not notified."""
+    """Set the broker's dynamic listeners without notifying the broker."""
     address = f"PLAINTEXT://127.0.0.1:{port}"
     client = KazooClient(zookeeper)
     client.start()
@@ -68,7 +68,7 @@ def _set_listeners(zookeeper: str, port: int) -> None:
 
 
 def _copies(work: Path) -> bytes:
-    """The snapshots with which ZooKeeper runs."""
+    """The snapshots from which the rehearsal's ZooKeeper runs."""
     return b"".join(path.read_bytes() for path in work.glob("*/forward/zookeeper/data/version-2/snapshot.*"))
 
 
@@ -85,7 +85,9 @@ def _listening(port: int) -> socket.socket:
 def test_a_rehearsal_reaches_its_end_and_not_the_cluster(
     peer_tools: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With three controllers and stand-ins, then with real brokers that have the settings of the cluster's."""
+    """The first rehearsal has three controllers and stand-ins; the second has real brokers with the settings of the
+    cluster's brokers.
+    """
     data_dir, ports = _written(tmp_path)
     before = {path: path.read_bytes() for path in (data_dir / "version-2").iterdir()}
     original = [_listening(port) for port in ports]

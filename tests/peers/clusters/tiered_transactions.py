@@ -40,7 +40,7 @@ def write_transactions(cluster: ReplicatedCluster) -> Values:
             for value in values:
                 producer.produce(TRANSACTED, value, partition=partition)
         if transaction % 2:
-            producer.flush(_WAIT_S)  # otherwise, the records would not be sent at all
+            producer.flush(_WAIT_S)  # otherwise, the records would not be sent
             producer.abort_transaction(_WAIT_S)
         else:
             producer.commit_transaction(_WAIT_S)

@@ -105,14 +105,14 @@ def mirror_properties(here: Target, there: Target, topic: str, group: str) -> di
 
 @pytest.fixture(params=targets.NAMES)
 def pair(request: pytest.FixtureRequest, running_target: Callable[[str], Target]) -> tuple[Target, Target]:
-    """The cluster that is mirrored, of each kind, and the other one, which gets the copies."""
+    """The source cluster of each kind, and the other cluster, which gets the copies."""
     (other,) = set(targets.NAMES) - {request.param}
     return running_target(request.param), running_target(other)
 
 
 def test_mirror_maker_copies_records_settings_and_offsets(pair: tuple[Target, Target], tmp_path: Path) -> None:
-    """It copies only committed records, in order and once, a setting that changes during the copy, and a group's
-    translated offset.
+    """MirrorMaker copies only committed records, in order and once, a setting that changes during the copy, and a
+    group's translated offset.
     """
     here, there = pair
     topic = f"mirrored-{uuid.uuid4().hex[:8]}"
@@ -180,7 +180,7 @@ def run_flink(target: Target, source: str, results: str) -> None:
 
 @pytest.mark.weekly
 def test_flink_copies_a_topic_exactly_once(target: Target, admin: BlockingAdmin) -> None:
-    """Its transactions are committed by checkpoints, the last one when the job has reached the end of its source."""
+    """Flink commits its transactions at checkpoints, the last one when the job has reached the end of its source."""
     source, results = (f"{each}-{uuid.uuid4().hex[:8]}" for each in ("lower", "upper"))
     for topic in (source, results):
         admin.create_topic(topic, PARTITIONS, 1)

@@ -107,7 +107,9 @@ def _lost(history: History) -> Iterator[str]:
 
 
 def _two_owners(history: History) -> Iterator[str]:
-    """A partition without an owner is not a fault of a broker: the leader may not know the topic yet."""
+    """Partitions with two owners. A partition without an owner is not a fault of a broker: the leader may not know the
+    topic yet.
+    """
     for generation in history.generations:
         owners: dict[int, list[str]] = defaultdict(list)
         for member_id, partitions in generation.assignment.items():
@@ -131,8 +133,8 @@ def _generations_back(history: History) -> Iterator[str]:
 
 
 def _strange_assignments(history: History) -> Iterator[str]:
-    """A member's assignment equals its generation's record, or one of its records if the client does not report
-    generations.
+    """Assignments that differ from the records: a member's assignment equals its generation's record, or one of its
+    records if the client does not report generations.
     """
     of_member: dict[str, list[Generation]] = defaultdict(list)
     for generation in history.generations:

@@ -50,9 +50,9 @@ CONSUMED_S = 90
 _LEFT_S = 30
 _INTERVAL_S = 0.1
 _IN_A_HURRY = 0.3
-"""The share of rounds after which the next one does not wait until the group has settled."""
+"""The share of rounds after which the next round starts before the group has settled."""
 _RECORDS_OF_A_PAUSE = (10, 150)
-"""About a hundred are written a second."""
+"""Bounds of the records written during a pause; about a hundred are written a second."""
 
 
 class Member:
@@ -92,7 +92,7 @@ class Member:
         self._process.communicate()
 
     def leave(self) -> None:
-        """It leaves the group and ends. Raises: AssertionError if it fails to."""
+        """The member leaves the group and ends. Raises: AssertionError if it fails to."""
         try:
             self._process.communicate(timeout=_LEFT_S)
         except subprocess.TimeoutExpired:
@@ -210,7 +210,7 @@ class GroupRounds:
         return next(member for group in self.groups for member in group.live if member.client == client)
 
     def commit_late(self) -> None:
-        """As a member of the first known generation that paused since then and now rejoins."""
+        """Commit as a member of the first known generation that was paused since then and now rejoins."""
         for group in self.groups:
             group.read_journals()
             known = [each for each in group.history.assigned if each.generation is not None and each.partitions]
@@ -236,7 +236,7 @@ class GroupRounds:
         )  # fmt: skip
 
     def _kill_broker(self) -> None:
-        """Its registration outlives it until its session expires."""
+        """Kill the broker. Its registration outlives it until its session expires."""
         [broker] = self._target.brokers
         broker.kill()
         client = KazooClient(self._target.zookeeper)

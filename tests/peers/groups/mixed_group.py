@@ -98,7 +98,7 @@ class Writer:
         self._may_fail = may_fail
         self._acknowledged: set[Position] = set()
         config: dict[str, str | int | float | bool] = {"bootstrap.servers": target.bootstrap, "log_level": 3}
-        if may_fail:  # for a second, it forgets a topic that a broker that has just started did not name
+        if may_fail:  # for a second, the client forgets a topic that a broker which has just started did not name
             config |= {"log_level": 0, "topic.metadata.refresh.interval.ms": 1000}
         self._producer = confluent_kafka.Producer(config)
         self._topic = topic
@@ -220,7 +220,7 @@ class MixedGroup:
         ids, owners = {member.id for member in self.live}, self.owners()
         if self.registered() != ids or len(owners) != self.partition_count:
             return False
-        if all(member.kind == OURS for member in self.live):  # the strategy is then the first one in their list
+        if all(member.kind == OURS for member in self.live):  # the strategy is then the first in the members' list
             return {consumer_of(thread) for thread in owners.values()} <= ids
         return owners == range_assignment(ids, self.partition_count)
 

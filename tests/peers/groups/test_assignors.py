@@ -124,7 +124,9 @@ def test_golden_tables_are_what_kafka_decides(kafka: OldDriver, name: str, strat
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("strategy", _CLASSIC)
 def test_random_groups_are_dealt_alike(kafka: OldDriver, strategy: str, random_groups: dict[str, Members]) -> None:
-    """Equal and different subscriptions, white and black lists, topics that are empty or do not exist."""
+    """The groups have equal and different subscriptions, white and black lists, and topics that are empty or
+    missing.
+    """
     rng = random.Random(1)
     dealt = 0
     for group, members in random_groups.items():
@@ -138,8 +140,9 @@ def test_random_groups_are_dealt_alike(kafka: OldDriver, strategy: str, random_g
 
 
 def test_white_lists_match_as_in_java(kafka: OldDriver) -> None:
-    """Kafka accepts every expression that we accept, and it matches the same topics. The expressions of Java's dialect
-    that we refuse are known."""
+    """Kafka accepts every expression that we accept, and matches the same topics with it. The Java expressions that we
+    refuse are known.
+    """
     rng = random.Random(2)
     differences, refused_by_us_only = [], set()
     for regex in [*REGEXES, *(random_regex(rng) for _ in range(_REGEXES))]:

@@ -35,7 +35,7 @@ def kafka(request: pytest.FixtureRequest, peer_tools: None) -> Iterator[LineProc
 
 
 def _random_group(rng: random.Random) -> tuple[list[GroupMemberSubscription], dict[str, int]]:
-    """Equal and different subscriptions, static members, empty and missing topics."""
+    """The group may have different subscriptions, static members, and empty or missing topics."""
     shared = rng.sample([*_TOPICS, _MISSING], rng.randint(1, len(_TOPICS)))
     is_equal = rng.random() < 0.25
     members = []

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.peers
 
 _TIME_TO_READ_S = 3
 _CHANCES = 3
-"""The frequency with which a fault may be visible: a rebalance that finds everything read and committed shows none."""
+"""How often a fault gets the chance to show: a rebalance that finds everything read and committed shows none."""
 
 StartTarget = Callable[[str], Target]
 

@@ -1,6 +1,6 @@
 """kafka-consumer-groups of Kafka 3.9.1 and 4.3.0, every verb, and the console, perf and verifiable consumers in groups.
 
-The same commands to kafka-zk and Apache Kafka print the same.
+The same commands print the same output for kafka-zk and for Apache Kafka.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ STEPS = (*_WITHOUT_MEMBERS, *_WITH_MEMBER, *_CONSUMED, *_AFTER, *_VERIFIED, *_ME
 
 
 def _write_records(target: targets.Target, topic: str, partitions: int) -> None:
-    """Ten records into each partition."""
+    """Write ten records into each partition."""
     for partition in range(partitions):
         builder = RecordBatchBuilder()
         for number in range(10):

@@ -1,4 +1,6 @@
-"""``kafka-zk groups`` for groups of the brokers says the same to Apache Kafka 3.9.1 and to kafka-zk."""
+"""``kafka-zk groups`` prints the same about groups of Apache Kafka 3.9.1 brokers as about groups of kafka-zk
+brokers.
+"""
 
 from __future__ import annotations
 

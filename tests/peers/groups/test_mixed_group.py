@@ -106,7 +106,7 @@ def _partitions(member: Member) -> set[int]:
 
 
 def test_the_tools_of_0_10_read_our_group(target: Target, make_group: MakeGroup) -> None:
-    """ConsumerOffsetChecker, ConsumerGroupCommand and VerifyConsumerRebalance, each to its end."""
+    """The tools are ConsumerOffsetChecker, ConsumerGroupCommand and VerifyConsumerRebalance; each runs to its end."""
     group = make_group(partitions=3)
     members = [group.join(OURS), group.join(OURS)]
     group.settle()

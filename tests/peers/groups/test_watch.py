@@ -1,4 +1,6 @@
-"""``kafka-zk watch`` on a group of Apache Kafka's coordinator shows the same as on one of ours, without any trace."""
+"""``kafka-zk watch`` shows the same about a group of Apache Kafka's coordinator as about one of ours, without any
+trace.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def join(target: Target) -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
 
 
 def test_a_join_and_a_leave(target: Target, join: Callable[[str], subprocess.Popen[bytes]]) -> None:
-    """Each is one rebalance, though a cooperative join takes two generations."""
+    """A join is one rebalance, and so is a leave, although a cooperative join takes two generations."""
     target.create_topic(_TOPIC, partitions=4)
     watch = start("watch", "--group", _GROUP, "--bootstrap-server", target.bootstrap, "--rebalances", "3")
     try:

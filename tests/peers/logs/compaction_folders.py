@@ -69,7 +69,7 @@ class Folder(NamedTuple):
 class SeenBatch(NamedTuple):
     """A batch, or an entry of a set of magic 0 or 1 with its inner messages. ``horizon`` is None if it has none.
 
-    The base timestamp is left out: if records were removed, Kafka writes the timestamp of the first remaining record,
+    The base timestamp is omitted: if records were removed, Kafka writes the timestamp of the first remaining record,
     and our cleaner keeps the old base, to which the records' times are relative.
     """
 
@@ -166,7 +166,7 @@ def open_log(folder: Folder, now_ms: int) -> Log:
 
 
 def clean(folder: Folder, now_ms: int) -> int | None:
-    """Clean the folder by ours; returns the offset up to which it is clean."""
+    """Clean the folder with our cleaner; returns the offset up to which it is clean."""
     log = open_log(folder, now_ms)
     clean_here(log, CLEANER, now_ms)
     remove_due(log.segments, now_ms)

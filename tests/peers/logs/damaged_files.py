@@ -122,7 +122,7 @@ def _run_together(who: str, damages: Sequence[Damage], made: Made, zookeeper: st
             _wait_for_leaders(connection, control, copies)
             outcomes = {each.damage.name: _look_at(connection, each, made) for each in copies if each.damage}
             lost = [each for each in copies if not all(_is_served(connection, name) for name in each.names.values())]
-        for each in lost:  # a directory may fail with the first use of a file
+        for each in lost:  # a directory may fail only when a file is first used
             if each.damage is not None:
                 outcomes[each.damage.name] = dict.fromkeys(each.names)
         return outcomes

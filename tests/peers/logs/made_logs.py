@@ -1,9 +1,9 @@
-"""Logs made from a seed: everything that a partition can contain, from clients of all ages.
+"""Logs made from a seed: everything that a partition can contain, from clients of all versions.
 
-A partition is made of two parts. *Planted* segments lie in its folder before the broker starts: gaps and batches
+A partition is made of two parts. *Planted* segments are in its folder before the broker starts: gaps and batches
 without records as compaction leaves them, transactions with their markers, and for Apache Kafka sets of magic 0 and 1
-between batches of magic 2. *Sent* sets follow by Produce requests of all ages, so that the broker validates, converts
-and stamps them. The beginning of some partitions will be deleted.
+between batches of magic 2. *Sent* sets follow in Produce requests of all versions, so that the broker validates,
+converts and stamps them. The beginning of some partitions will be deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafka_zk.storage.records.compression import Compression, compress
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, write_message_set
 from kafka_zk.storage.records.record_batch import CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, encode_record
 
-_HEADER = Struct(">qiibIhiqqqhii")  # KIP-98; the CRC covers everything behind it
+_HEADER = Struct(">qiibIhiqqqhii")  # KIP-98; the CRC covers everything after it
 _CRC = Struct(">I")
 _CRC_POSITION = 17
 _LENGTH_FRONT_SIZE = 12

@@ -94,14 +94,16 @@ def _records(left: Sequence[SeenBatch]) -> list[Record]:
 
 
 def _values(records: Sequence[Record]) -> list[Record]:
-    """The records without tombstones: those of an interrupted cleaning have their time, and the next one may remove
-    them.
+    """The records without tombstones: tombstones of an interrupted cleaning have its time, and the next cleaning may
+    remove them.
     """
     return [record for record in records if record.value is not None]
 
 
 def _interrupted(folder: Folder, *, swapping: bool) -> None:
-    """Stop a cleaning by ours after its first segment: as ``.cleaned`` files, or as ``.swap`` files that count."""
+    """Stop a cleaning by ours after its first segment, which leaves ``.cleaned`` files, or ``.swap`` files that
+    count.
+    """
     now_ms = int(time.time() * 1000)
     log = open_log(folder, now_ms)
     cleaning = Cleaning(examine(log, now_ms), CLEANER, now_ms)
@@ -180,7 +182,7 @@ def test_dump_log_segments_reads_what_ours_left(judged: list[Judged]) -> None:
 
 
 def test_kafka_starts_on_what_ours_cleaned(judged: list[Judged], peer_zookeeper: str, tmp_path: Path) -> None:
-    """This includes folders in which our interrupted cleaner left ``.cleaned`` or ``.swap`` files."""
+    """In some folders, our interrupted cleaner left ``.cleaned`` or ``.swap`` files."""
     log_dir = log_dir_of(tmp_path)
     log_dir.mkdir(parents=True)
     cleaned, others = judged[: len(judged) // 2], judged[len(judged) // 2 :]

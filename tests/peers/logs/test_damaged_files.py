@@ -1,8 +1,8 @@
 """Damaged files, after a clean stop and after a kill: kafka-zk and Apache Kafka 3.9.1 start on copies of all of them.
 
-docs/reference/damaged-files.md has the results. ``tests/storage/test_damaged_files.py`` checks them without a broker,
-and that ours are never worse than Kafka's. Kafka 3.9.1 needs minutes, and no change of ours changes its results, so it
-starts in ``make soak`` only.
+docs/reference/damaged-files.md has the results. ``tests/storage/test_damaged_files.py`` checks our results without a
+broker, and that they are never worse than Kafka's. Kafka 3.9.1 needs minutes, and no change of ours changes its
+results, so it starts in ``make soak`` only.
 """
 
 from __future__ import annotations

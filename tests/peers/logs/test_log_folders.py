@@ -34,7 +34,7 @@ _KAFKA_INDEX_SIZE_BYTES = 10 * 1024 * 1024
 
 @dataclass
 class Holding:
-    """The holder's state before its writes, the records it got, and its state at the end."""
+    """The state when the holder took over, the records that it got, and the state at its end."""
 
     holder: str
     at_start: Served | None
@@ -234,7 +234,7 @@ def test_deleted_records_stay_deleted(holdings: list[Holding], number: int) -> N
 
 @_TAKEN_OVER
 def test_a_partition_without_records_is_taken_over(holdings: list[Holding], number: int) -> None:
-    """Ours leaves a folder without segments; after a clean stop the topic's id is in it."""
+    """Our broker leaves a folder without segments; after a clean stop, the topic's id is in it."""
     _, after = _handover(holdings, number)
     assert after.unwritten == (0, 0)
 
@@ -254,7 +254,7 @@ def test_there_was_something_to_recover(holdings: list[Holding]) -> None:
 
 
 def test_apache_kafka_believes_our_clean_shutdown(holdings: list[Holding]) -> None:
-    """It skips recovery after our clean stop, and recovers after ours was killed."""
+    """Kafka skips recovery after our broker stopped cleanly, and recovers after ours was killed."""
     assert "since clean shutdown file was found" in holdings[1].output
     assert "since clean shutdown file was found" not in holdings[3].output
 
@@ -262,6 +262,6 @@ def test_apache_kafka_believes_our_clean_shutdown(holdings: list[Holding]) -> No
 def test_only_a_broker_of_ours_that_was_killed_vouches_for_what_lies_beyond_the_recovery_points(
     holdings: list[Holding],
 ) -> None:
-    """Apache Kafka reads the row and drops it (decision 0018)."""
+    """Apache Kafka reads the row that vouches for them, and drops it (decision 0018)."""
     vouching = [number for number, each in enumerate(holdings) if "__kafka_zk_contiguous 0 0" in each.recovery_points]
     assert vouching == [number for number, each in enumerate(HOLDERS) if each == (KAFKA_ZK, "killed")]

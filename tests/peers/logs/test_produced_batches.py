@@ -54,8 +54,9 @@ class Topic:
         self._ports = target.ports
 
     def _asked(self, api_key: ApiKey, version: int, body: bytes) -> Iterator[bytes]:
-        """Responses of all brokers, repeatedly, because CreateTopics may return before the leader knows that it
-        leads."""
+        """Responses of all brokers, yielded repeatedly, because CreateTopics may return before the leader knows that it
+        leads.
+        """
         deadline = time.monotonic() + _LEADER_TIMEOUT_S
         while time.monotonic() < deadline:
             for port in self._ports:
@@ -109,7 +110,9 @@ def batch(
 @pytest.mark.parametrize("kind", MALFORMED)
 @pytest.mark.parametrize("used", [Compression.none, Compression.gzip])
 def test_a_batch_that_no_reader_can_read_is_refused(target: Target, used: Compression, kind: str) -> None:
-    """Kafka responds UNKNOWN_SERVER_ERROR to some, and does not check the lengths of compressed records."""
+    """Kafka responds with UNKNOWN_SERVER_ERROR to some of them, and does not check the lengths of compressed
+    records.
+    """
     records = compress(used, MALFORMED[kind]) if used else MALFORMED[kind]
     made = assemble_batch(records, attributes=used, record_count=1, base_timestamp=NOW_MS, max_timestamp=NOW_MS)
     expected = {int(ErrorCode.INVALID_RECORD)}

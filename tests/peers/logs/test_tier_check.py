@@ -47,8 +47,8 @@ def copied(admin: BlockingAdmin, *tps: TopicPartition) -> bool:
 
 
 def test_what_is_done_to_a_bucket_is_found(kafka: TieredKafka, capsys: pytest.CaptureFixture[str]) -> None:
-    """A bucket as Kafka leaves it has no findings. Then an object is removed, one is cut, a foreign one is added,
-    tiering is turned off for one topic, and Kafka itself deletes a topic, which leaves nothing behind.
+    """A bucket as Kafka leaves it has no findings. Then one object is removed, one is truncated, and a foreign one is
+    added, tiering is turned off for one topic, and Kafka itself deletes a topic, which leaves nothing behind.
     """
     cut, gone, off = (TopicPartition(name, 0) for name in ("cut", "gone", "off"))
     with BlockingAdmin(bootstrap_servers=kafka.bootstrap) as admin:

@@ -165,7 +165,7 @@ def test_each_holder_serves_what_was_written(holdings: list[Holding], number: in
 
 @pytest.mark.parametrize("number", range(1, len(HOLDERS)))
 def test_the_next_holder_serves_the_same(holdings: list[Holding], number: int) -> None:
-    """This holds after a clean stop and after a kill."""
+    """The next holder serves the same after a clean stop and after a kill."""
     assert holdings[number].at_start == holdings[number - 1].at_end
 
 

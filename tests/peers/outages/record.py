@@ -74,7 +74,7 @@ class _Broker:
 
 
 class _Pair:
-    """A ZooKeeper and the brokers 1, the controller, and 2, with the topic ``orders``.
+    """A ZooKeeper, broker 1, which is the controller, and broker 2, with the topic ``orders``.
 
     Args:
         overrides: of both brokers.
@@ -102,7 +102,7 @@ class _Pair:
             broker.start()
             broker.wait_ready(count)
         topic = NewTopic("orders", partition_count, replica_assignment=[[1, 2], [2, 1], [1, 2]][:partition_count])
-        admin = self.admin()  # it must outlive its futures
+        admin = self.admin()  # the producer must outlive its futures
         admin.create_topics([topic])["orders"].result(_TIMEOUT_S)
         time.sleep(_PAUSE_S)
 
@@ -199,7 +199,7 @@ def unclean_election(folder: Path, to: Path) -> None:
 
 
 def migration(folder: Path, to: Path) -> None:
-    """A broker goes to KRaft and the migration is finalised."""
+    """A broker migrates to KRaft, and the migration is finalised."""
     overrides = {"inter.broker.protocol.version": "3.9", "offsets.topic.num.partitions": "1"}
     with contextlib.ExitStack() as cleanup:
         zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
@@ -259,7 +259,7 @@ def slow_follower(folder: Path, to: Path) -> None:
 
 
 def disk_failed(folder: Path, to: Path) -> None:
-    """One of broker 1's two log directories is gone."""
+    """One of broker 1's two log directories disappears."""
     with contextlib.ExitStack() as cleanup:
         pair = _Pair(folder, cleanup, 3, dir_count=2)
         shutil.rmtree(next(each for each in pair.one.dirs if (each / "orders-0").exists()))
@@ -285,7 +285,7 @@ def zookeeper_emptied(folder: Path, to: Path) -> None:
     with contextlib.ExitStack() as cleanup:
         pair = _Pair(folder, cleanup, 1, chroot="")
         pair.empty_zookeeper()
-        time.sleep(_STALL_S)  # it refuses unknown sessions forever
+        time.sleep(_STALL_S)  # ZooKeeper refuses unknown sessions forever
         pair.two.kill()
         pair.two.start()
         process = pair.two.process

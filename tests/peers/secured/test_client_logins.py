@@ -58,10 +58,10 @@ CLIENTS: Mapping[str, Client] = {
     "confluent-kafka": _LIBRDKAFKA,
     "franz-go": Client(_ALL, "SASL_AUTHENTICATION_FAILED", "unexpected data in oauth response", _REQUIRED),
     "kafka-go": Client(_NO_BEARER, "SASL Authentication failed", "", _REQUIRED),
-    # it drops a response that arrives together with the end of the connection
+    # the client drops a response that arrives together with the end of the connection
     "kafka-python": Client(_NO_TOKENS, "AuthenticationFailed|socket disconnected", "socket disconnected", _REQUIRED),
     "aiokafka": Client(_NO_TOKENS, "AuthenticationFailed", "Unable to update metadata", "closed"),
-    # it considers the refusal of a token a success, and continues, as aiokafka does
+    # the client treats a refused token as a success, and continues, as aiokafka does
     "kafkajs": Client(_NO_TOKENS, "KafkaJSSASLAuthenticationError", "given the current SASL state", _REQUIRED),
 }
 CELLS = [(name, way) for name, client in CLIENTS.items() for way in client.ways]
@@ -69,7 +69,7 @@ CELLS = [(name, way) for name, client in CLIENTS.items() for way in client.ways]
 
 @pytest.fixture(scope="module")
 def kafka(peer_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    # kafkajs logs in again ten seconds before a session ends, and so at every request of a shorter one
+    # kafkajs logs in again ten seconds before a session ends; if the session is shorter, at every request
     with secured_kafka(tmp_path_factory.mktemp("secured"), kafka_zk_command, session_ms=3_600_000) as running:
         file = str(running.client_file("PLAIN"))
         create = ["topics", "create", "--topic", _TOPIC, "--bootstrap-server", running.bootstrap("PLAIN")]

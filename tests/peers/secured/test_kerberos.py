@@ -194,7 +194,7 @@ def test_a_producer_logs_in_again_before_its_session_ends(
 
 
 def test_a_session_is_renewed_by_its_own_principal_only(kerberos: Kerberos) -> None:
-    """This happens at most once a second."""
+    """A session is renewed at most once a second."""
     with SaslProbe(kerberos.port) as probe:
         assert probe.exchange("GSSAPI", kerberos.messages()) == (0, "", b"", 3)
         renewed = (0, "", b"", 3)
@@ -242,11 +242,11 @@ def test_a_producer_waits_for_the_kerberos_server(kerberos: Kerberos, monkeypatc
     monkeypatch.setattr(library, "_client_failure", noted)
     principal = kerberos.alice.replace("alice", "alan")
     keys: dict[str, Any] = {"bootstrap.servers": kerberos.bootstrap, **kerberos.login(principal, "alan.keytab")}
-    library._free_caches.clear()  # no ticket of an earlier login
+    library._free_caches.clear()  # discards the tickets of earlier logins
     kerberos.realm.stop_kdc()
     with BlockingProducer(None, **keys) as producer, ThreadPoolExecutor(1) as pool:
         try:
-            sending = pool.submit(producer.send, _TOPIC, b"patient")  # waits for the topic's metadata
+            sending = pool.submit(producer.send, _TOPIC, b"patient")  # the producer waits for the topic's metadata
             wait_until(lambda: bool(failed), _TIMEOUT_S, "a login without the server")
         finally:
             kerberos.realm.start_kdc()

@@ -202,7 +202,7 @@ def test_tokens_of_a_function(kafka: SecuredKafka, tmp_path: Path, monkeypatch: 
 
 
 def test_clients_log_in_again_before_their_sessions_end(kafka: SecuredKafka) -> None:
-    """Three sessions long, and no record is late or lost."""
+    """The test lasts three sessions, and no record is late or lost."""
     security = kafka.client_keys("SCRAM-SHA-512")
     keys: dict[str, Any] = {"bootstrap.servers": kafka.bootstrap("SCRAM-SHA-512"), "security": security}
     group: dict[str, Any] = {"group.id": "again", "auto.offset.reset": "earliest", "consumer.timeout.ms": 10_000}

@@ -110,7 +110,7 @@ def test_a_wrong_password_is_told_by_the_driver(kafka: SecuredKafka, session: tu
 
 
 def test_files_need_be_at_the_driver_only(kafka: SecuredKafka, session: tuple[Any, Path], tmp_path: Path) -> None:
-    """Tasks run after the driver's file was removed."""
+    """Tasks run after the file was removed at the driver."""
     spark, _ = session
     given = options(kafka, "PLAIN")
     here = tmp_path / "authority.pem"

@@ -1,12 +1,12 @@
 """Merges recorded change events into tables, with the PySpark version for which Delta and Iceberg have jars.
 
     python -m tests.peers.spark.cdc_process '{"conf": {"spark.jars": "..."}, "zookeeper": "...", "bootstrap": "...",
-        "folder": "...", "audited": TOPIC or null,
+        "folder": "...", "audited": TOPIC or null, "mixed": [TOPIC, OTHER_TOPIC],
         "tables": {TOPIC: [FORMAT, DATABASE, TABLE, SCHEMA, MAX_RECORDS, [END, ...]]}}'
 
 The first runs into a table end early, or meet another writer, as ENDS says; others follow. Prints JSON: for each table,
 the rows, how each run ended, the names of plans in its history, and the branches that are left; for the audited one,
-the findings before and after a row is lost.
+the findings before and after a row is lost; for the mixed one, why the other topic is not merged into its table.
 """
 
 from __future__ import annotations
@@ -196,7 +196,8 @@ def audit(spark: Any, bootstrap: str, extraction: Extraction) -> list[dict[str, 
 def main(asked: dict[str, Any]) -> dict[str, Any]:
     spark = spark_session("cdc", "local[2]", {**SMALL, **asked["conf"]})
     spark.sparkContext.setLogLevel("OFF")
-    told = {}
+    told: dict[str, dict[str, Any]] = {}
+    extractions: dict[str, Extraction] = {}
     for topic, (format, database, table, schema, max_records, ends) in asked["tables"].items():
         write(asked["bootstrap"], topic, database, table)
         target = f"{asked['folder']}/{topic}" if format == "delta" else f"lake.db.{topic}"
@@ -204,9 +205,12 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
             zookeeper=asked["zookeeper"], group=f"group-{topic}", topics=(topic,), target=target, format=format,
             cdc=DEBEZIUM, schema=schema, max_records=max_records, session_timeout_ms=SESSION_TIMEOUT_MS,
         )  # fmt: skip
+        extractions[topic] = extraction
         told[topic] = merge(spark, extraction, ends)
         if topic == asked["audited"]:
             told[topic]["audits"] = audit(spark, asked["bootstrap"], extraction)
+    mixed, other = asked["mixed"]
+    told[mixed]["mixed"] = merge(spark, replace(extractions[mixed], topics=(other,), group="mixed"), ())["refused"]
     spark.stop()
     return told
 

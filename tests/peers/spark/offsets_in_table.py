@@ -121,7 +121,7 @@ def _recreate(admin: BlockingAdmin) -> None:
 
 
 def _slept(spark: Any, sleeper: Extraction, other: Extraction, owner: type, method: str) -> list[Any]:
-    """Another run extracts everything before the sleeper's first call of the method."""
+    """Let another run extract everything before the sleeper's first call of the method."""
     original = getattr(owner, method)
 
     def sleep(*given: Any) -> Any:

@@ -72,7 +72,7 @@ def by_time(rng: random.Random, prefix: str, bounds: Bounds) -> Read:
     """All partitions, between two timestamps: separate ones for each partition, or the same for all."""
     strategy = rng.choice(("error", "latest", "latest", "latest"))
     options = {"subscribePattern": f"{prefix}-.*", "startingOffsetsByTimestampStrategy": strategy}
-    starting_ms = _LATE_MS if rng.random() < 0.2 else _EARLY_MS  # after the newest record of some partition, perhaps
+    starting_ms = _LATE_MS if rng.random() < 0.2 else _EARLY_MS  # possibly after the newest record of a partition
     for side, times_ms in (("starting", starting_ms), ("ending", _LATE_MS)):
         how = rng.choice(("Timestamp", "OffsetsByTimestamp", None))
         if how == "Timestamp":
@@ -89,8 +89,9 @@ def committed_only(rng: random.Random, topics: Sequence[str]) -> Read:
 
 
 def lost(rng: random.Random, bounds: Bounds) -> Read:
-    """Offsets that the log never had, has no longer, or in the wrong order: the result is an error, or the existing
-    records."""
+    """The offsets are ones that the log never had or no longer has, or are in the wrong order. The result is an error,
+    or the existing records.
+    """
     tp = rng.choice(sorted(bounds))
     first, end = bounds[tp]
     start, until = rng.choice(((first - 1, end), (0, end), (end + 5, end + 9), (end + 5, LATEST), (end, first)))

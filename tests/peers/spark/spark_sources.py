@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The rows that one source read, sorted by position; ``error`` if it refused or failed."""
+    """The rows that one source read, sorted by position. ``error``: why it refused or failed."""
 
     rows: pa.Table | None
     pieces: list[Piece]

@@ -24,7 +24,7 @@ def environ(version: str) -> dict[str, str]:
 
 
 def _installed(version: str) -> Path:
-    """Install it. The folder appears by one rename, so a half-finished one is never used."""
+    """Install PySpark. The folder appears by one rename, so an unfinished installation is never used."""
     folder = jars.CACHE / f"pyspark-{version}"
     with alone(folder):
         if not folder.exists():

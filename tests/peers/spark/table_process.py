@@ -80,7 +80,7 @@ def observe(spark: Any, format: str, target: str) -> dict[str, Any]:
     told["refused"] = [count(), tables.commit_of(plan(3))]
     tables.append(wider, plan(3, "c"), RECORDS, replace(extraction, merge_schema=True))
     told["merged"] = [count(), tables.commit_of(plan(3))]
-    place = os.path.relpath(target) if format == DELTA else target  # as users type it
+    place = os.path.relpath(target) if format == DELTA else target  # as users type the name
     done = compact_table(spark, format, place, 1 << 20)
     told["compacted"] = [done.files_after < done.files_before, count(), tables.commit_of(plan(3))]
     tables.append(wider, plan(3, "d"), RECORDS, extraction)

@@ -39,7 +39,7 @@ TABLES: dict[str, Any] = {
     "killed": ("iceberg", "postgres", "customers", CUSTOMERS, 10, ICEBERGS_ENDS),
     "emptied": ("iceberg", "postgres", "cleared", "id SMALLINT, v STRING", None, []),
 }
-"""The truncate of ``cleared`` is in the second round."""
+"""``cleared`` is truncated in the second round."""
 WEEKLY = ("customers", "killed", "emptied")
 
 
@@ -55,6 +55,7 @@ def merged(
         "bootstrap": kafka_zk_cluster.bootstrap,
         "folder": str(folder),
         "audited": None if is_slice else "documents",
+        "mixed": ["documents", "cleared"],
         "tables": {name: each for name, each in TABLES.items() if name not in WEEKLY or not is_slice},
     }
     command = [sys.executable, "-m", "tests.peers.spark.cdc_process", json.dumps(asked)]
@@ -87,8 +88,13 @@ def test_the_merged_table_is_the_databases(
 def test_a_round_whose_offsets_did_not_move_is_followed_and_merged_once(merged: dict[str, Any]) -> None:
     recovered = merged["documents"]["recovered"]
     assert recovered[:2] == ["killed", "the table has its records, the offsets follow"]
-    created, rounds = 1, 1
-    assert merged["documents"]["commits"] == created + rounds
+    created, named, rounds = 1, 1, 1
+    assert merged["documents"]["commits"] == created + named + rounds
+
+
+def test_a_table_of_another_topic_is_refused(merged: dict[str, Any]) -> None:
+    told = "is the table of topic documents; rows of topic cleared would replace its rows with equal keys"
+    assert told in merged["documents"]["mixed"]
 
 
 @pytest.mark.weekly

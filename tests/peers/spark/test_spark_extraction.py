@@ -1,6 +1,6 @@
 """Extractions by Spark from topics that Kafka's own programs have used: its Scala consumers and its log cleaner.
 
-On Apache Kafka 3.9.1 in ZooKeeper mode and, where possible, on our brokers.
+The tests use Apache Kafka 3.9.1 in ZooKeeper mode and, where possible, our brokers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _begun(positions: list[Position]) -> dict[int, int]:
 def test_scala_consumer_and_extraction_take_turns(
     target: Target, spark_with_both_sources: Any, version: str, tmp_path: Path
 ) -> None:
-    """Each begins exactly where the other one stopped; together they have every record once."""
+    """Each one begins exactly where the other stopped; together they have every record once."""
     session = spark_with_both_sources
     name = f"turns{uuid.uuid4().hex[:8]}"
     target.create_topic(name, partitions=_PARTITIONS)

@@ -1,4 +1,4 @@
-"""Extractions into S3 and HDFS by Spark's own clients, killed between the steps; read back by pyarrow.
+"""Extractions into S3 and HDFS by Spark's own clients are killed between the steps, and pyarrow reads the results back.
 
 moto's server is the S3, Hadoop's mini cluster the HDFS. More kills: tests/soak/test_lake_kill.py.
 """

@@ -144,7 +144,7 @@ def test_a_plan_is_committed_once_and_never_after_a_fence(told: Told, format: st
 
 
 def test_spark_writes_times_as_executors_do(told: Told) -> None:
-    """This includes compactions."""
+    """Compactions write times in the same way."""
     files = list((told.folder / "t").glob("timestamp_day=*/*.parquet"))
     found = {pyarrow.parquet.read_metadata(path).schema.column(1).physical_type for path in files}
     assert found == {"INT64"}

@@ -47,5 +47,5 @@ def test_transactions_are_whole_whatever_happens(
 def test_transactions_are_whole_in_a_cluster_of_both_kinds(
     peer_tools: None, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    """This is a slice of the same campaign."""
+    """A slice of the same campaign, with brokers of both kinds."""
     play(tmp_path, pytestconfig, (OURS, APACHE_KAFKA, OURS))

@@ -174,7 +174,7 @@ def _without_durations(line: list[str]) -> list[str]:
 
 
 def test_kafkas_formatter_reads_the_log(cluster: Target) -> None:
-    """The states of an id, as the console consumer prints ``__transaction_state``, are equal for both brokers."""
+    """Both brokers give equal states of an id, as the console consumer prints ``__transaction_state``."""
     producer = _producer(cluster, "x")
     _write(producer, b"a", b"b")
     producer.commit_transaction(60)
@@ -209,8 +209,9 @@ def _json_objects(text: str) -> Iterator[Any]:
 
 
 def test_a_folder_changes_hands(peer_zookeeper: str, tmp_path: Path) -> None:
-    """The next coordinator continues the transactional ids: epochs count on, open transactions are aborted, and
-    Kafka's tool reads the log of both."""
+    """The next coordinator continues the transactional ids: epochs count on, open transactions are aborted, and Kafka's
+    tool reads both brokers' logs.
+    """
     holders = ((KAFKA_ZK, True), (APACHE_KAFKA, False), (KAFKA_ZK, False), (APACHE_KAFKA, True), (KAFKA_ZK, True))
     committed: list[bytes] = []
     for number, (holder, stops) in enumerate(holders):

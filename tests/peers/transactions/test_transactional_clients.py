@@ -89,7 +89,7 @@ def test_readers_see_whole_transactions_or_nothing(target: Target, topic: str) -
 
 
 def test_an_open_transaction_holds_readers_back(target: Target, topic: str) -> None:
-    """Until its end, it also holds back later records that belong to no transaction."""
+    """Until the transaction ends, it also holds back later records that belong to no transaction."""
     tp = TopicPartition(topic, 0)
     with (
         make_producer(target, f"x-{topic}") as producer,
@@ -113,7 +113,7 @@ def test_an_open_transaction_holds_readers_back(target: Target, topic: str) -> N
 
 
 def test_offsets_are_committed_with_the_records(target: Target, topic: str) -> None:
-    """They are not committed before, and not by a transaction that is aborted."""
+    """The offsets are not committed earlier, nor by a transaction that is aborted."""
     tp = TopicPartition(topic, 1)
     group = f"group-{topic}"
     with make_producer(target, f"x-{topic}") as producer, BlockingAdmin(bootstrap_servers=target.bootstrap) as admin:
@@ -128,7 +128,7 @@ def test_offsets_are_committed_with_the_records(target: Target, topic: str) -> N
 
 
 def test_a_member_of_an_old_generation_cannot_commit(target: Target, topic: str) -> None:
-    """Neither its offsets nor its records count (KIP-447), and the producer stays usable."""
+    """Neither the member's offsets nor its records count (KIP-447), and the producer stays usable."""
     with (
         make_producer(target, f"x-{topic}") as producer,
         BlockingConsumer([topic], bootstrap_servers=target.bootstrap, group_id=topic) as consumer,
@@ -150,7 +150,7 @@ def test_a_member_of_an_old_generation_cannot_commit(target: Target, topic: str)
 
 
 def test_a_transaction_without_a_record_that_was_refused_does_not_count(target: Target, topic: str) -> None:
-    """This holds even if the program continues after the error."""
+    """The transaction fails even if the program continues after the error."""
     with make_producer(target, f"x-{topic}") as producer:
         with pytest.raises(TransactionAbortable), producer.transaction():
             producer.send(topic, b"beside it")

@@ -126,8 +126,9 @@ def test_strategies_are_shown_one_above_the_other(page: Page) -> None:
 
 
 def test_a_failover_is_played_slowly(page: Page) -> None:
-    """This works by mouse and keyboard, and shows the znodes; it also works on a narrow window, with dark colours, and
-    without motion."""
+    """The slow motion works with mouse and keyboard and shows the znodes; it also works in a narrow window, with dark
+    colours, and without motion.
+    """
     page.press("#live ~ #previous")
     page.keys(Keys.ESCAPE)
     until(lambda: page.count("#happened:not([hidden])"), "the list")

@@ -63,7 +63,7 @@ def open_page(cluster: UpCluster) -> Iterator[Callable[[], Page]]:
 def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(
     open_page: Callable[[], Page], tmp_path: Path
 ) -> None:
-    """Both browsers show it. The moment before shows the old leader. An event gives its cause and its effects."""
+    """Both browsers show it. Before the kill, the old leader is shown. An event names its cause and its effects."""
     first, second = pages = [open_page(), open_page()]
     for page in pages:
         until(partial(lambda page: "broker 2 leads" in page.roles(), page), "the leader")
@@ -244,7 +244,7 @@ def test_members_and_a_producer_come_and_go_by_buttons(open_page: Callable[[], P
 
 
 def test_connections_are_cut_and_delayed_and_a_disk_is_full(open_page: Callable[[], Page]) -> None:
-    """The broker sends no heartbeats, then it loses its session and returns; its state names the problem."""
+    """The broker sends no heartbeats, then loses its session and returns; its state names the problem."""
     page = open_page()
     until(lambda: page.text("#view svg text").count("session lives") == 3, "three brokers")
     until(lambda: page.count("#view [data-heart=heard]") == 3, "their hearts")
@@ -455,8 +455,8 @@ def _answer(lesson: Page) -> str:
 
 
 def test_a_cluster_of_apache_kafka_is_watched(peer_zookeeper: str, tmp_path: Path) -> None:
-    """It has Scala consumers in ZooKeeper and a group of its coordinator. The page shows owners, watermarks, lag and
-    throughput of both, although none of them writes traces."""
+    """The cluster has Scala consumers in ZooKeeper and a group of its coordinator. The page shows owners, watermarks,
+    lag and throughput of both, although none of them writes traces."""
     kafka = targets.start(targets.APACHE_KAFKA, peer_zookeeper, tmp_path / "kafka", chroot="watched")
     with ExitStack() as closing:
         closing.callback(kafka.stop)

@@ -24,7 +24,7 @@ from tests.peers.web.web_browser import Page, cluster_with_page, page_of, until,
 TOPIC = "flights"
 PARTITIONS = {number: [number % 3, (number + 1) % 3, (number + 2) % 3] for number in range(6)}
 SETTLED_S = 2.5
-"""For this long, the page draws the arrows of the last events and refreshes the list of events."""
+"""For this many seconds, the page draws the arrows of the last events and refreshes the list of events."""
 
 
 def main(folder: Path) -> None:

@@ -43,8 +43,9 @@ class Script:
         self.lost = 0
 
     async def run(self, break_soon: Callable[[float], None]) -> str | None:
-        """Run the script. ``break_soon`` is called in the middle of it, and makes the leader die after this many
-        seconds."""
+        """Run the script. ``break_soon`` is called in the middle of it and schedules the leader's death after the given
+        number of seconds.
+        """
         at = self._random.randrange(5, 20)
         for number in range(STEPS):
             if number == at:
@@ -105,7 +106,7 @@ class Script:
 
 
 def on_simulator(number: int) -> str | None:
-    """Stop the server for a while; requests in flight are applied up to a random one."""
+    """Stop the server for some time. Of the requests in flight, those up to a random one are applied."""
     scheduler = Scheduler(number)
     server = SimZooKeeper(scheduler.clock, number, delay_ms=(1, 10))
 

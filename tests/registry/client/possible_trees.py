@@ -16,7 +16,7 @@ from kafka_zk.sim.zookeeper.znode_tree import ZnodeTree
 
 
 class PossibleTrees:
-    """All possible trees. Sessions have small numbers, in stats, too."""
+    """The set of all possible trees. Sessions have small numbers, also in stats."""
 
     def __init__(self) -> None:
         self._trees = [ZnodeTree()]
@@ -52,7 +52,7 @@ def seen_in(tree: ZnodeTree, path: str) -> Any:
 
 
 def plain(value: Any, owners: dict[int, int]) -> Any:
-    """A response without zxids and times; ``owners``: the numbers of sessions by their ids."""
+    """A response without zxids and times. ``owners``: session id -> the session's small number."""
     if isinstance(value, ZnodeStat):
         owner = value.ephemeral_owner
         return (value.version, value.cversion, owners.get(owner, owner), value.data_length, value.num_children)
@@ -62,7 +62,7 @@ def plain(value: Any, owners: dict[int, int]) -> Any:
 
 
 def failure(error: RegistryError) -> Any:
-    """The outcome of an error."""
+    """The error as an outcome."""
     return (error.index, type(error.cause).__name__) if isinstance(error, MultiFailed) else type(error).__name__
 
 
@@ -74,6 +74,6 @@ def _applied(tree: ZnodeTree, operations: Sequence[Operation], session: int) -> 
 
 
 def _different(trees: list[ZnodeTree]) -> list[ZnodeTree]:
-    """A lost request that would have failed changed nothing."""
+    """Returns the trees without duplicates: a lost request that would have failed changed nothing."""
     known = {str([(path, seen_in(tree, path)) for path in tree.paths()]): tree for tree in reversed(trees)}
     return list(known.values())

@@ -1,4 +1,4 @@
-"""The responses that ZooKeeper may and may not give after lost responses; the simulator follows these rules."""
+"""The responses that ZooKeeper can and cannot give after lost responses; the simulator follows these rules."""
 
 import pytest
 

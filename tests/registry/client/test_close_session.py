@@ -94,7 +94,9 @@ def test_a_handshake_that_hangs_costs_no_more_than_the_patience(make_server: Cal
 
 @pytest.mark.parametrize("answers", [(), (GRANTED,), (b"",), (b"x" * 2000,)])
 def test_nothing_is_sent_twice(make_server: Callable[..., Server], answers: tuple[bytes, ...]) -> None:
-    """This holds even if the attempt fails, because a second request to resume could only prolong the session."""
+    """Nothing is repeated even if the attempt fails, because a second request to resume could only prolong the
+    session.
+    """
     broken, other = make_server(*answers, ends=True), make_server(GRANTED, CLOSED)
     assert not close_session([broken.address, other.address], SESSION_ID, PASSWORD)
     assert len(broken.received) == 1 and not other.received

@@ -13,7 +13,7 @@ def test_a_name_with_many_addresses_costs_no_more_than_the_patience(monkeypatch:
     full.bind(("127.0.0.1", 0))
     full.listen(0)
     clients = []
-    for _ in range(4):  # its queue is full: further connections hang
+    for _ in range(4):  # the listen queue is full: further connections hang
         client = socket.socket()
         client.setblocking(False)
         client.connect_ex(full.getsockname())

@@ -23,7 +23,7 @@ from kafka_zk.registry.client.errors import InvalidConnectString
     ],
 )
 def test_accepted(text: str, servers: tuple[tuple[str, int], ...], chroot: str) -> None:
-    """Hosts with or without a port, IPv6 in brackets, one chroot at the end, a trailing slash."""
+    """The forms are hosts with or without a port, IPv6 in brackets, one chroot at the end, and a trailing slash."""
     assert parse(text) == ConnectString(servers, chroot)
 
 

@@ -7,7 +7,7 @@ from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 
 
 class Waiting:
-    """A clock that stands still until the client waits, and the event it waits for, which never comes."""
+    """A clock that stands still until the client waits, and the event that the client waits for, which never comes."""
 
     def __init__(self) -> None:
         self.now_s = 100.0

@@ -216,7 +216,9 @@ def test_pipelined_creations_do_not_wait_for_each_other(
 
 
 def test_brokers_and_controller_on_the_real_server(lab: Lab, expire_session: Callable[[int], None]) -> None:
-    """Register, elect, expire: the next one is elected, the expired one registers with a new broker epoch."""
+    """Brokers register and elect a controller, which then expires: the next one is elected, and the expired one
+    registers with a new broker epoch.
+    """
 
     async def story() -> None:
         first, second = await lab.client(), await lab.client()

@@ -55,7 +55,7 @@ def test_an_expired_session_is_followed_by_a_new_one(lab: Lab, expire_session: C
 
 
 def test_fifty_expiries_in_a_row(lab: Lab, expire_session: Callable[[int], None]) -> None:
-    """KAFKA-8532: no deadlock; one live session at the end."""
+    """KAFKA-8532: there is no deadlock, and one live session at the end."""
 
     async def story() -> None:
         client = await lab.client()

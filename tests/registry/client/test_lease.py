@@ -17,7 +17,7 @@ def test_not_held_before_the_first_answer() -> None:
 
 
 def test_counts_from_the_send_time_not_from_the_answer() -> None:
-    """A response that took 3 s leaves 1 s of a lease of 4 s."""
+    """If a response took 3 s, 1 s is left of a lease of 4 s."""
     lease = Lease(6000)
     lease.answered(sent_ms=1000)
     assert lease.remaining_ms(4000) == 1000

@@ -53,8 +53,8 @@ class _Answering:
     ],
 )
 def test_reads_do_not_renew_the_lease(ask: Ask, value: Any, renews: bool) -> None:
-    """A follower that is cut off from the leader still responds to reads for a while, although the session may already
-    have expired.
+    """A follower that is cut off from the leader still responds to reads for some time, although the session may
+    already have expired.
     """
     client = KazooBlockingClient("h:1", 6000, clock_ms=lambda: 1000.0)
     client._session, client._state = _Answering(value), SessionState.CONNECTED  # type: ignore[assignment]

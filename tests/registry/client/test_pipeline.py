@@ -57,7 +57,7 @@ def test_a_server_that_disconnects_after_a_multi_read_is_asked_again(monkeypatch
 
 
 def test_long_paths_are_asked_for_in_requests_that_the_server_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise, ZooKeeper would close the connection at 1 MB, at every attempt."""
+    """With longer requests, ZooKeeper would close the connection at 1 MB, at every attempt."""
     world = World(1)
     client = world.clients[0]
     asked: list[list[str]] = []

@@ -31,7 +31,7 @@ def other(make_zk_client: MakeZkClient) -> RegistryClient:
 
 @contextmanager
 def frozen(lab: Lab) -> Iterator[None]:
-    """The reactor does not run inside the ``with`` block."""
+    """Block the reactor inside the ``with`` block."""
     reached, thaw = threading.Event(), threading.Event()
 
     def stand_still() -> None:
@@ -87,8 +87,9 @@ def test_a_frozen_reactor_loses_its_session_and_gets_a_new_one_when_it_thaws(lab
 def test_a_frozen_reactor_does_not_resume_its_session_by_connecting_again(
     lab: Lab, zookeeper: Chroot, other: RegistryClient, make_proxy: Callable[[str, int], TcpProxy]
 ) -> None:
-    """Otherwise, a connection that breaks more often than the session times out would keep the session alive
-    indefinitely."""
+    """If it did, a connection that breaks more often than the session times out would keep the session alive
+    indefinitely.
+    """
     proxy = make_proxy("127.0.0.1", zookeeper.server.port)
     client, states = owner(lab, proxy.address + zookeeper.path)
 

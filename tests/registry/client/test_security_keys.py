@@ -1,4 +1,4 @@
-"""Kafka's keys for a secured ZooKeeper, read and refused."""
+"""Kafka's keys for a secured ZooKeeper: how they are read, and which are refused."""
 
 import re
 from pathlib import Path

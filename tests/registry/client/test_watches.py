@@ -214,7 +214,7 @@ def test_the_delay_is_bounded_and_is_reset_by_a_success(world: World, monkeypatc
 def test_a_read_that_is_not_wanted_any_more_is_not_repeated(
     world: World, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    """This holds after ``close``, and when a new connection has read the znode already."""
+    """A read is not repeated after ``close``, nor when a new connection has read the znode already."""
     refusing = Refusing(world.clients[1], world, monkeypatch, count=1)
     watcher = ChildrenWatcher(world.clients[1], "/", lambda names: None)
     world.scheduler.run_for(100)
@@ -251,7 +251,7 @@ def test_observers_see_each_step(world: World) -> None:
 
 
 def test_watchers_converge_under_any_faults(campaign_seed: int) -> None:
-    """Writes, cuts, expiries and pauses are random: in the end the last report equals the tree."""
+    """Writes, cuts, expiries and pauses are random. In the end, the last report equals the tree."""
     world = World(seed=campaign_seed, loss_probability=0.02)
     writer, reader = world.clients
     rng = random.Random(campaign_seed)

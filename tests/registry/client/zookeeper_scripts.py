@@ -148,8 +148,9 @@ class Played:
             await self._stop_listening(who)
 
     async def _close(self, who: int) -> None:
-        """A session's ephemerals are deleted together; no rule defines the order in which other clients are
-        notified."""
+        """Close a session. Its ephemerals are deleted together; no rule defines the order in which other clients are
+        notified.
+        """
         await self._stop_listening(who)
         others = [each for each in range(len(self._clients)) if each != who]
         heard = [await self._heard(other) for other in others]
@@ -160,13 +161,14 @@ class Played:
             events[before:] = sorted(events[before:], key=str)
 
     async def _heard(self, who: int) -> int:
-        """The number of events that a client has received, after all earlier ones have arrived."""
+        """Wait for all earlier events; returns the number of events that a client has received."""
         await self._clients[who].exists("/")
         return len(self._ears[who].events)
 
     async def _stop_listening(self, who: int) -> None:
-        """Events about the end of the client's own session are not compared, because they may or may not arrive in
-        time."""
+        """Stop recording events: those about the end of the client's own session may or may not arrive in time, so they
+        are not compared.
+        """
         await self._heard(who)
         self._ears[who].listening = False
         self._events.append(self._ears[who].events)
@@ -184,8 +186,7 @@ class Played:
         return value
 
     def comparable(self) -> Any:
-        """Zxids are replaced by their rank, because servers start from different numbers and sessions also consume
-        zxids."""
+        """Replace zxids by their rank, because servers start from different numbers and sessions also consume zxids."""
         zxids: set[int] = set()
 
         def walk(value: Any, visit: Callable[[list[Any]], Any]) -> Any:

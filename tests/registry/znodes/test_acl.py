@@ -58,7 +58,7 @@ def test_one_entry_that_is_not_understood_makes_the_whole_invalid(before: bytes,
 
 
 def test_paths_and_names() -> None:
-    """Names are not encoded."""
+    """Names in paths are not encoded."""
     literal = Pattern(ResourceType.USER, "User:bob", PatternType.LITERAL)
     assert znodes.pattern_path(literal) == "/kafka-acl/User/User:bob"
     prefixed = Pattern(ResourceType.TRANSACTIONAL_ID, "x-", PatternType.PREFIXED)

@@ -1,4 +1,4 @@
-"""A partition has at most MOST_REPLICAS replicas. A partition with more is left out; the others are kept."""
+"""A partition has at most MOST_REPLICAS replicas. A partition with more is omitted; the others are kept."""
 
 import pytest
 

@@ -440,7 +440,9 @@ def test_garbage_is_understood_or_invalid(decode: Callable[[bytes], object], dat
 
 @pytest.mark.parametrize("data", [b"[" * 100_000, b'"\\ud800"', b'{"version":true,"brokerid":1}', b"1_0", b"\xff"])
 def test_known_traps_are_invalid(data: bytes) -> None:
-    """Deep nesting, half a surrogate pair, a bool for a number, Python's own number syntax, not UTF-8."""
+    """The traps are deep nesting, half a surrogate pair, a bool for a number, Python's own number syntax, and invalid
+    UTF-8.
+    """
     for decode in (lambda d: config.decode_change("/p", d), controller.decode_epoch):
         with pytest.raises(InvalidZnode):
             decode(data)

@@ -18,7 +18,7 @@ OLDEST_MS = 1_000
 """Maximum age of the ACLs behind a decision while ZooKeeper responds (issue 43)."""
 
 ROOTS = {"/kafka-acl/": False, "/kafka-acl-extended/prefixed/": True}
-"""Path of patterns' ACLs -> whether the patterns are prefixed."""
+"""Path prefix of patterns' ACLs -> whether the patterns are prefixed."""
 
 OPERATIONS = {
     "All", "Read", "Write", "Create", "Delete", "Alter", "Describe", "ClusterAction", "DescribeConfigs", "AlterConfigs",
@@ -28,7 +28,7 @@ _INCLUDED_IN = {"Describe": {"Read", "Write", "Delete", "Alter"}, "DescribeConfi
 
 
 class Question(NamedTuple):
-    """May ``principal`` do that from ``host``? Operation and type as znodes spell them."""
+    """Question: may ``principal`` perform the operation from ``host``? Operation and type are spelled as in znodes."""
 
     principal: str
     host: str
@@ -76,7 +76,7 @@ def entries_of(data: bytes | None) -> Entries:
 
 
 class _Said(NamedTuple):
-    """The answer of one pattern's ACLs to a question."""
+    """What one pattern's ACLs say about a question."""
 
     denies: bool
     allows: bool
@@ -155,7 +155,7 @@ class AclJudge:
     # -- input --------------------------------------------------------------------------------------------------------
 
     def written(self, now_ms: float, path: str, data: bytes | None, *, is_there: bool) -> None:
-        """The content of a znode from now on."""
+        """Record the content of a znode from now on."""
         pattern = pattern_of(path)
         if pattern is None:
             return
@@ -167,7 +167,7 @@ class AclJudge:
         self._contents.append(Content(now_ms, acls))
 
     def started(self, now_ms: float, broker: str) -> None:
-        """A broker process has started, without having read anything."""
+        """Called when a broker process has started and has not read anything yet."""
         self._floors[broker] = now_ms
         self._answered_since.pop(broker, None)
 

@@ -41,7 +41,7 @@ def no_reload_after_a_new_session(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_reload_and_purged_changes_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    """Both, because each makes up for the other."""
+    """Removes both safeguards, because each makes up for the other."""
     no_reload_after_a_new_session(patch)
     purged_changes_are_not_noticed(patch)
 

@@ -54,7 +54,7 @@ ACL_FAULTS = (
 FAULTS_S = 12
 SAMPLE_MS = 50
 BUSY_MS, REST_MS = 600, 1_900
-"""ACLs change continuously for the first time, and then rest for the second."""
+"""ACLs change continuously for BUSY_MS, and then rest for REST_MS."""
 QUESTIONS = 5
 """Number of questions to each broker at each sample."""
 CLIENT = "client-1"
@@ -298,8 +298,8 @@ class AclPlay(Targets):
             client.disconnect()
 
     async def _purge_now_and_then(self) -> None:
-        """Delete announcements, like a broker whose clock is far ahead. This also fires watches, so it rests when ACLs
-        do.
+        """Delete announcements, like a broker whose clock is far ahead. Deletions also fire watches, so they pause when
+        ACLs rest.
         """
         while not self._peaceful:
             await sleep(self._process, self._chosen.choice((0.003, 0.1, 0.5)))
@@ -346,7 +346,7 @@ class AclPlay(Targets):
         authorizer.visible_topics(RequestContext("PLAINTEXT", "PLAINTEXT", *client, 1, "lists"), TOPICS)
 
     async def _ask(self, name: str) -> None:
-        """Over the network: ask which topics may be described, and change ACLs through the broker."""
+        """Over the network, ask which topics the client may describe, and change ACLs through the broker."""
         connect = self.world.connect_from(self._process)
         while not self._closing:
             try:
@@ -377,7 +377,7 @@ class AclPlay(Targets):
             self.judge.answered(floor_ms, self.world.now_ms, name, question, allowed=allowed)
 
     async def _list(self, connection: KafkaConnection, name: str) -> None:
-        """Every topic in the response must be allowed. The broker may not know a missing topic yet."""
+        """Check that every topic in the response is allowed. The broker may not know a missing topic yet."""
         floor_ms = self.judge.floor(name)
         answer = await connection.request(ApiKey.METADATA, topics=None, allow_auto_topic_creation=False)
         for each in answer.topics:

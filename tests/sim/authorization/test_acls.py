@@ -20,7 +20,7 @@ from tests.sim.authorization.acls import SUPER_USER, UNINTELLIGIBLE, play_acls
 SEEDS = 6
 PER_TEST = 2
 FORMERLY_FAILING = (127,)
-"""127: a stopping broker decided for seconds by the ACLs of the moment at which it began to stop."""
+"""127: while a broker was stopping, it decided for seconds by the ACLs of the moment at which it began to stop."""
 FOUND_BY = {
     "no_reload_and_purged_changes_are_not_noticed": 0,
     "open_while_not_loaded": 1,
@@ -38,7 +38,9 @@ FOUND_BY = {
     "watched_after_the_children_are_read": 61,
     "failed_loads_are_forgotten": 75,
 }
-"""The seed to play first. A change of the product may move a history to another seed; then all seeds are played."""
+"""Safeguard -> the seed to play first. A change of the product may move the finding to another seed; then all seeds are
+played.
+"""
 SOUGHT = 120
 
 ALICE = Question("User:alice", "10.0.0.1", "Read", "Topic", "pre-t")
@@ -101,7 +103,7 @@ def judge(*, if_none: bool = False) -> AclJudge:
 
 
 def heard(made: AclJudge, now_ms: float, question: Question = ALICE, *, allowed: bool, is_loaded: bool = True) -> int:
-    """Number of violations that the judge finds after this decision."""
+    """The number of violations that the judge finds after this decision."""
     before = len(made.broken)
     made.decided(now_ms, "b", question, allowed=allowed, is_loaded=is_loaded)
     return len(made.broken) - before

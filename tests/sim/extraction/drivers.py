@@ -39,14 +39,14 @@ GROUP = "lake"
 TPS = tuple(TopicPartition("t", number) for number in range(3))
 TARGETS = (("file:/lake", "parquet"), ("s3a://bucket/lake", "parquet"), ("file:/table", DELTA))
 OTHER_TARGET = 0.2
-"""Probability that a run has another target, for which the previous run's leftovers are not meant."""
+"""Probability that a run has another target, to which the previous run's leftovers do not belong."""
 DRIVERS = ("driver-1", "driver-2", "driver-3")
 EXTRACTION_FAULTS = (
     "kill-member", "pause-member", "pause-member", "expire", "disconnect", "lose-request", "cut-zookeeper",
     "stop-zookeeper",
 )  # fmt: skip
 MORE_FAULTS = 3
-"""Number of drawn plans that are combined into one: rounds are short, and faults must hit them."""
+"""Number of drawn plans that are combined into one, because rounds are short and faults must hit them."""
 THINKS_S = 0.1
 DIES_AT_A_FILE = 0.1
 """Probability that a run is killed before one of its operations on files."""
@@ -150,7 +150,7 @@ class Driver:
         self.client: SimClient | None = None
         self.is_over = False
         self._left: int | None = None
-        """Number of operations on files before it dies; None: it does not die."""
+        """Number of operations on files before the driver dies; None: it does not die."""
         self.process.callLater(0, lambda: ensureDeferred(self._live()).addErrback(self._raised))
 
     async def _live(self) -> None:
@@ -277,7 +277,7 @@ class ExtractionPlay:
         self._in_force.begin(self.world.scheduler.clock, fault, KINDS[fault.kind](run, fault.target))
 
     def _grow(self) -> None:
-        """Append records, and replace drivers that died at a file."""
+        """Append records, and replace drivers that died during an operation on a file."""
         if self.is_peaceful:
             return
         self.log.ends[self.random.choice(TPS)] += self.random.randint(1, 5)

@@ -177,7 +177,7 @@ def records_in(data: bytes) -> tuple[Record, ...]:
 
 
 def faults(shown: Sequence[Record], offsets: Mapping[TopicPartition, int], *, leads: bool) -> list[str]:
-    """The judge of a moment: no record is visible twice, or beyond the group's offsets.
+    """Judge the current state: no record is visible twice, or beyond the group's offsets.
 
     Args: ``leads``: the target is a table, which may be ahead of the offsets.
     """
@@ -196,7 +196,7 @@ def faults(shown: Sequence[Record], offsets: Mapping[TopicPartition, int], *, le
 
 
 def gaps(shown: Sequence[Record], ends: Mapping[TopicPartition, int]) -> list[str]:
-    """The judge of the end: every record is visible."""
+    """Judge the final state: every record is visible."""
     there = set(shown)
     told = []
     for tp, end in ends.items():

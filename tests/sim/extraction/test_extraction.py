@@ -33,7 +33,7 @@ def test_a_missing_safeguard_is_found(safeguard: str) -> None:
 
 
 def test_a_run_that_slept_over_others_repeats_nothing() -> None:
-    """A table once received records twice."""
+    """An earlier version stored records twice in a table."""
     assert not play_extraction(SLEPT_OVER_OTHERS).violations
     assert play_extraction_without("claims_are_not_checked", SLEPT_OVER_OTHERS).violations
 

@@ -24,7 +24,7 @@ def field(name: str, kind: Any, physical: str) -> dict[str, Any]:
 
 
 def written(folder: Path, *more: dict[str, Any]) -> Report:
-    """Audit a table whose files have other names for its columns, and which is partitioned by the partition."""
+    """Audit a table partitioned by the partition, whose files use other names for its columns."""
     place = {"type": "struct", "fields": [field("topic", "string", "col-2"), field("offset", "long", "col-3")]}
     schema = {"type": "struct", "fields": [field("partition", "integer", "col-4"), field("kafka", place, "col-1")]}
     (folder / "_delta_log").mkdir()

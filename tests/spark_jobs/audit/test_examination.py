@@ -175,8 +175,9 @@ def test_offsets_after_the_end_of_the_topic_are_found(tmp_path: Path) -> None:
 
 
 def test_struct_columns_folders_and_nulls(tmp_path: Path) -> None:
-    """Columns with the names of Iceberg's sink, in one file of two partitions; and partition columns in folder
-    names."""
+    """The columns have the names of Iceberg's sink; one file has two partitions, and folder names contain partition
+    columns.
+    """
     places = [{"partition": 0, "offset": 1}, {"partition": 1, "offset": 7}, {"partition": 0, "offset": 2}, None]
     (tmp_path / "struct").mkdir()
     pq.write_table(pa.table({"_kafka_metadata": places, "a": [1, 2, 3, 4]}), tmp_path / "struct" / "a.parquet")
@@ -246,7 +247,9 @@ def test_topic_that_does_not_exist_any_more(tmp_path: Path) -> None:
 
 
 def test_row_group_that_was_not_read_is_read_where_files_overlap(tmp_path: Path) -> None:
-    """The first row group has as many rows as offsets between its bounds, but lacks 2; the second is read anyway."""
+    """The first row group has as many rows as offsets between its bounds, but lacks offset 2. The second row group is
+    read in any case.
+    """
     (tmp_path / "t").mkdir()
     pq.write_table(rows([0, 1, 1, 3, 4, 6, 7]), tmp_path / "t" / "a.parquet", row_group_size=4)
     pq.write_table(rows([2, 3]), tmp_path / "t" / "b.parquet")

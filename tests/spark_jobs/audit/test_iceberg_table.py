@@ -42,7 +42,7 @@ def test_files_that_delete_rows_are_not_checked(table: IcebergFolder) -> None:
 
 
 def test_long_topics_have_cut_bounds(tmp_path: Path) -> None:
-    """Iceberg's bounds have 16 characters, so the rest is read from the footers."""
+    """Iceberg's bounds have at most 16 characters, so the full names are read from the footers."""
     table = IcebergFolder(tmp_path / "t")
     table.append(rows(range(5), topic="orders-of-customers-in-europe"))
     report = examine(AuditRequest(str(table.folder)), None)

@@ -1,4 +1,4 @@
-"""Addresses in a table's metadata, and the paths of the file system that they mean."""
+"""Addresses in a table's metadata, and the file-system paths that they mean."""
 
 import pytest
 

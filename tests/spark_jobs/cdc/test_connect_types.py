@@ -76,6 +76,30 @@ def test_the_mode_precise_has_unsigned_values() -> None:
     assert _row("mariadb", "schema", 3)["u8"] == 9223372036854775809 - 2**64, "no schema tells; a given type must"
 
 
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        (0, 0),
+        (2**63 - 1, 2**63 - 1),
+        (-(2**63), 2**63),
+        (-1, 2**64 - 1),
+        (2**64 - 1, 2**64 - 1),
+        (Decimal(2**64 - 1), 2**64 - 1),
+    ],
+)
+def test_unsigned_values_are_exact(value: Any, read: int) -> None:
+    """They are Debezium's int64, numbers in other writers' JSON, or decimals in Avro."""
+    assert connect_types.UNSIGNED_BIGINT.read("u8", value) == read
+
+
+@pytest.mark.parametrize(
+    "value", [2**64, -(2**63) - 1, 1.5, 2.0**63, True, "%d", Decimal("1.5"), Decimal("NaN"), Decimal(2**64)]
+)
+def test_values_that_are_not_unsigned_are_refused(value: Any) -> None:
+    with pytest.raises(ChangeRefused, match=r"column u8 is DECIMAL\(20,0\), which cannot hold "):
+        connect_types.UNSIGNED_BIGINT.read("u8", value)
+
+
 @pytest.mark.parametrize("key", [5, 6])
 def test_dates_that_spark_lacks_are_refused_by_name(key: int) -> None:
     with pytest.raises(ChangeRefused, match="column d is DATE, which cannot hold '-"):

@@ -104,7 +104,7 @@ def test_a_column_whose_number_meant_something_else_before_is_refused() -> None:
         return Schema("AVRO", json.dumps({"type": "record", "name": "R", "fields": [{"name": "at", "type": kind}]}))
 
     older, newer = version("io.debezium.time.Timestamp"), version("io.debezium.time.MicroTimestamp")
-    told = r"at is io.debezium.time.Timestamp in version number 1 of 2 of t-value, and io.debezium.time.MicroT"
+    told = r"at is io.debezium.time.Timestamp in version 1 of the 2 versions of t-value, and io.debezium.time.MicroT"
     with pytest.raises(ChangeRefused, match=told):
         of_avro_versions([older, newer], "t-value")
     assert given_types(of_avro_versions([newer, newer], "t-value"))["at"].spark == "TIMESTAMP_NTZ"

@@ -1,4 +1,4 @@
-"""Compactions killed at every operation on a store in memory; no Spark."""
+"""Compactions that are killed at every operation on a store in memory, without Spark."""
 
 from collections.abc import Callable
 
@@ -113,7 +113,7 @@ def test_of_two_groups_neither_removes_what_the_other_one_stages(lake: Records) 
 
 
 def test_nothing_is_replaced_by_a_staging_folder_that_somebody_has_emptied(lake: Records) -> None:
-    """Another compaction of the group did this while this one was paused beyond the end of its session."""
+    """Another compaction of the group emptied the folder while this one was paused beyond the end of its session."""
     lake.when_written = lambda: lake.store.delete(f"{lake.target}/_kafka_zk_staging")
     with pytest.raises(ExtractionFailed, match=r"15 records were written, but the files .* hold 0"):
         lake.compact()
@@ -130,7 +130,7 @@ def test_whoever_is_no_member_any_more_publishes_nothing(lake: Records) -> None:
 
 
 def test_ranges_without_a_record_are_merged_too(lake: Records) -> None:
-    """All of their records were left out, and Spark writes no file for a partition without records."""
+    """All records of these ranges were left out, and Spark writes no file for a partition without records."""
     lake.extract(15, 20, written=0)
     lake.extract(20, 25, written=0)
     done = lake.compact()

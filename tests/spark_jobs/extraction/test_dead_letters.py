@@ -1,4 +1,4 @@
-"""Which dead letters are sent, and that none is missing; no broker."""
+"""Which dead letters are sent, and that none is missing, without a broker."""
 
 from typing import Any
 

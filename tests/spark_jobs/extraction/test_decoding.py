@@ -219,7 +219,7 @@ POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "in
 
 
 def test_a_named_type_may_be_used_twice() -> None:
-    """This holds with and without a registry."""
+    """The schema may come with or without a registry."""
     price = {"type": "fixed", "name": "Price", "size": 2, "logicalType": "decimal", "precision": 3, "scale": 1}
     fields = [("from", POINT), ("to", "Point"), ("via", ["null", "Point"]), ("was", price), ("now", "Price")]
     schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields]}

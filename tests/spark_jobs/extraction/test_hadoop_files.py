@@ -12,7 +12,9 @@ from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 
 
 class Java:
-    """Must not be called: between Hadoop's check of the target and its rename, another run may publish the range."""
+    """Java must not be called: between Hadoop's check of the target and its rename, another run may publish the
+    range.
+    """
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"Java was asked for {name}")

@@ -1,5 +1,6 @@
-"""A hold's writes during which the connection to ZooKeeper breaks: they are repeated, found written, refused, or given
-up."""
+"""Writes of a hold during which the connection to ZooKeeper breaks: each is repeated, found to be written, refused, or
+given up.
+"""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any

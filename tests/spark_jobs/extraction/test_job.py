@@ -43,7 +43,7 @@ def test_a_run_that_loses_zookeeper_says_so_and_that_the_next_goes_on(
 
 
 def test_a_session_of_spark_connect_is_refused() -> None:
-    """Otherwise, an error about its missing ``_jvm`` would come in the middle of the run."""
+    """Without this check, an error about its missing ``_jvm`` would come in the middle of the run."""
     connect = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     for given in (connect, lambda: connect):
         with pytest.raises(WronglyAsked, match="a Spark Connect session, which has no JVM: use a classic session"):

@@ -16,8 +16,9 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Brokers:
-    """Logs have offsets 10 to 100, and open transactions to 105. The record with timestamp 4 has offset 10, the one
-    with timestamp 50 has offset 60."""
+    """Logs have offsets 10 to 100, and open transactions up to 105. The record with timestamp 4 has offset 10, and the
+    one with timestamp 50 has offset 60.
+    """
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: {-2: 10, -1: 100, 4: 10, 50: 60}.get(spec, -1) for tp, spec in wanted.items()}
@@ -79,7 +80,7 @@ def test_a_backfill_may_come_too_late_for_its_first_records(
 
 
 def test_a_partition_that_retention_has_emptied_is_not_short() -> None:
-    """The group is at offset 3, and nothing is left before the time."""
+    """The group is at offset 3, and nothing remains before the requested time."""
     plan = planning({T0: 3}, until_ms=4, fail_on_data_loss=False)
     assert plan.new_ranges() == []
     assert plan.report([]).short == 0
@@ -140,5 +141,5 @@ def test_a_group_and_a_target_have_names(wrong: dict[str, Any]) -> None:
 
 
 def test_an_offset_among_open_transactions_is_no_loss() -> None:
-    """Nothing is read until they end."""
+    """The run reads nothing until the transactions end."""
     assert planning({T0: 103}).new_ranges() == []

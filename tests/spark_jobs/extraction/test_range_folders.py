@@ -1,4 +1,4 @@
-"""Publication in a store without atomic renames of folders, killed at every operation and repeated."""
+"""Publication in a store without atomic folder renames, killed at every operation and repeated."""
 
 import contextlib
 import itertools
@@ -90,7 +90,7 @@ class Disk(ObjectStore):
 
 
 class SleepsOnce:
-    """A store in which something happens before request number ``when``."""
+    """A store in which something happens before the request whose number is ``when``."""
 
     def __init__(self, store: ObjectStore, when: int, happens: Callable[[], None]) -> None:
         self._store = store

@@ -36,7 +36,7 @@ def test_a_task_of_several_partitions_has_at_most_a_million_records_or_what_was_
     st.lists(st.integers(1, 5000), min_size=1, max_size=40), st.integers(1, 8), st.none() | st.integers(500, 5000)
 )
 def test_the_source_makes_the_same_tasks(counts: list[int], cores: int, max_records_per_task: int | None) -> None:
-    """They have the same order, whatever the order of the ranges."""
+    """The tasks have the same order, whatever the order of the ranges."""
     ranges = [OffsetRange("t", number, 7, 7 + count) for number, count in enumerate(counts)]
     tasks = tasks_of(ranges[::-1], cores, max_records_per_task)
     source = options.parse({"kafka.bootstrap.servers": "h:1", **tasks.options})

@@ -25,8 +25,9 @@ BEHIND = Report((PartitionReport("t", 0, 0, 5, 9, 4),), 5, 1, ("lake/range=x",),
 
 
 class World:
-    """Working connections, and rounds that end as ``outcomes`` say (None: there is something to extract); the last
-    round stops the loop."""
+    """Working connections, and rounds that end as ``outcomes`` say (None: the round has records to extract); the last
+    round stops the loop.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *outcomes: Report | Exception | None) -> None:
         self.opened = 0
@@ -65,11 +66,12 @@ def test_a_round_that_left_records_behind_is_followed_at_once(monkeypatch: pytes
 
 
 def test_a_signal_may_stop_them_at_any_point_of_a_wait() -> None:
-    """A handler may run between any two steps of the interrupted code; here it is called at each call and return in
-    it."""
+    """A signal handler may run between any two steps of the interrupted code; here it is called at each call and return
+    in it.
+    """
 
     def interrupted_at(step: int) -> int:
-        """Returns the number of steps."""
+        """Interrupt at this step; returns the number of steps."""
         steps = 0
         stop = module._Stop()
 
@@ -188,7 +190,7 @@ class Asked:
 def test_when_there_is_nothing_to_do(
     monkeypatch: pytest.MonkeyPatch, begins: int, offset: int | None, is_idle: bool, asked: list[int]
 ) -> None:
-    """This includes a group without offsets in an empty topic."""
+    """One of the cases is a group without offsets in an empty topic."""
     connections: Any = Asked(monkeypatch, begins, offset)
     extraction = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake")
     assert (module.idle_report(extraction, connections) is not None) == is_idle

@@ -1,5 +1,4 @@
-"""The fence of a plan in a table; tables and files are in memory. With Spark:
-tests/peers/spark/test_spark_tables.py."""
+"""How a table fences a plan; tables and files are in memory. With Spark: tests/peers/spark/test_spark_tables.py."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -103,7 +102,9 @@ def test_files_are_added_only_if_executors_wrote_them(
 
 
 def test_a_table_that_is_not_there_yet_is_made_to_be_fenced(tables: Tables) -> None:
-    """Otherwise, the sleeping run would create it, and commit records that another run has extracted by then."""
+    """If the table were not created, the sleeping run would create it and commit records that another run has extracted
+    by then.
+    """
     assert fence(tables, "file:/lake") is False
     assert tables.commits == {"file:/lake": {3: FENCE}}
 

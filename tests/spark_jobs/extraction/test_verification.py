@@ -81,7 +81,7 @@ def test_the_group_and_the_log_are_asked(store: ObjectStore) -> None:
 
 
 def test_a_group_is_asked_for_what_it_has_extracted(store: ObjectStore) -> None:
-    """Another group extracts its topics into the same target."""
+    """Another group also extracts its topics into this target."""
     extracted(store, 0, 5, TopicPartition("other", 0), "h")
     found = verified(store, group="g")
     assert (found.folders, found.ends) == (2, {T0: 5})

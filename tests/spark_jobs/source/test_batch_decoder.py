@@ -297,7 +297,9 @@ def unreadable_batch(codec: Compression, base_offset: int) -> bytes:
 def test_batches_that_no_reader_can_read_are_left_out_if_that_is_asked_for(
     codec: Compression, with_headers: bool
 ) -> None:
-    """They are also reported. No other record is lost, and none of their content gets into other rows."""
+    """The reader also reports these batches. No other record is lost, and none of their content gets into other
+    rows.
+    """
     rows = [Row(0, 1, b"key", b"value", (("h", b"x"),)), Row(0, 1, None, None)]
     log = batch(rows, 0, codec) + unreadable_batch(codec, 2) + batch(rows, 4, codec) + unreadable_batch(codec, 6)
     log += batch(rows, 8, codec)

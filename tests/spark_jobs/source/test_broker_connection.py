@@ -87,7 +87,7 @@ def test_a_refusal_says_why_without_the_secret(files: Files, changed: dict[str, 
 
 @pytest.mark.parametrize("asks", [False, True])
 def test_plaintext_at_a_port_for_tls_is_told_at_once(files: Files, asks: bool) -> None:
-    """Otherwise, retries would fail for two minutes."""
+    """If it were not reported, retries would fail for two minutes."""
     with SecureBroker(server_context(files, asks_for_certificate=asks)).running() as broker:
         settings = ClientSettings(f"127.0.0.1:{broker.port}")
         with ClusterClient(settings) as client, pytest.raises(AuthenticationError, match="expects TLS: security"):

@@ -36,7 +36,7 @@ def shown(work: Callable[[], object]) -> str:
 
 
 def test_an_error_is_its_reason() -> None:
-    """A stream raises it when offsets are requested, because PySpark hides errors of ``streamReader``."""
+    """A stream raises the error when offsets are requested, because PySpark hides errors of ``streamReader``."""
     source = KafkaZkDataSource({"subscribe": "t", "kafka.bootstrap.servers": "h:1", "startingOffset": "earliest"})
     stream = source.streamReader(None)
     stream.stop()

@@ -1,4 +1,4 @@
-"""What the driver refuses before any request."""
+"""What the driver refuses before it sends a request."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Divided offset ranges have every offset once, and the requested number of pieces."""
+"""The pieces of a divided offset range cover every offset once, and their number is the requested one."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def test_a_run_reads_exactly_its_limit_or_everything(ranges: Any, limit: int) ->
 
 
 def test_large_ranges_are_cut_in_proportion_and_small_ones_are_not() -> None:
-    """The guide of Spark's source: "Spark will divvy up large Kafka partitions to smaller pieces"."""
+    """Spark's own guide says: "Spark will divvy up large Kafka partitions to smaller pieces"."""
     ranges = [OffsetRange("t", 0, 0, 100), OffsetRange("t", 1, 0, 10_000), OffsetRange("t", 2, 0, 30_000)]
     pieces = split(ranges, min_partitions=9)
     assert [sum(piece.partition == number for piece in pieces) for number in range(3)] == [1, 2, 6]

@@ -1,4 +1,4 @@
-"""To which of several topics of the same name an offset in Spark's checkpoint belongs."""
+"""Which of several topics of the same name an offset in Spark's checkpoint belongs to."""
 
 import json
 

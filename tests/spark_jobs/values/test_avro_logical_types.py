@@ -1,4 +1,4 @@
-"""All pairs of Avro's types, as the type of a field when it was written and in the reader's schema."""
+"""All pairs of Avro types, one as the type with which a field was written, and one in the reader's schema."""
 
 import io
 import json

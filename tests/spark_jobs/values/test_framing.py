@@ -1,4 +1,4 @@
-"""The bytes in front of a value."""
+"""The framing bytes before a value."""
 
 import pytest
 

@@ -180,7 +180,7 @@ _MONEY: Any = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale
 
 @pytest.mark.parametrize("kind", [_MONEY, ["null", _MONEY], {"type": "array", "items": _MONEY}])
 def test_a_decimal_with_more_digits_than_its_schema_says(kind: Any) -> None:
-    """Otherwise, Spark would fail the job."""
+    """If it were decoded, Spark would fail the job."""
     schema = Schema("AVRO", json.dumps({**_AVRO, "fields": [{"name": "a", "type": kind}]}))
     reader = AvroReader(schema)
     before, after = (b"\x02", b"") if isinstance(kind, list) else (b"\x02", b"\x00") if kind != _MONEY else (b"", b"")
@@ -204,7 +204,7 @@ def test_times_that_python_has_not_are_no_avro_of_the_schema(kind: Any, data: by
 
 
 def test_json_text_that_is_half_a_character() -> None:
-    """Otherwise, Arrow would fail the job."""
+    """If it were decoded, Arrow would fail the job."""
     counts = {"type": "object", "additionalProperties": {"type": "integer"}}
     for kind, value in [({"type": "string"}, b'{"a": "\\ud800"}'), (counts, b'{"a": {"\\ud800": 1}}')]:
         given = Schema("JSON", json.dumps({"properties": {"a": kind}}))
@@ -239,7 +239,7 @@ _PRICE: Any = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale
 
 
 def _sized(data: bytes) -> bytes:
-    """Avro's bytes, after their length."""
+    """Avro bytes, preceded by their length."""
     number, length = 2 * len(data), bytearray()
     while number >= 0x80:
         length.append(number & 0x7F | 0x80)

@@ -40,7 +40,7 @@ def test_an_import_that_nobody_has() -> None:
 
 
 def test_messages_without_fields_have_no_column() -> None:
-    """Otherwise, Spark would refuse to write them, after the run has begun."""
+    """If they had one, Spark would refuse to write it after the run has begun."""
     text = """import "google/protobuf/empty.proto";
     message M { oneof k { google.protobuf.Empty none = 1; string s = 2; } repeated N many = 3; map<string, N> m = 4; }
     message N { google.protobuf.Empty e = 1; }"""
@@ -58,7 +58,7 @@ def found_schema(text: str) -> Schema:
 
 @pytest.mark.parametrize("kind", ["uint64", "fixed64"])
 def test_keys_of_maps_have_the_types_of_their_columns(kind: str) -> None:
-    """Otherwise, an int in a column of decimals would end the Python worker."""
+    """With an int key in a column of decimals, the Python worker would end."""
     text = f"message M {{ map<{kind}, string> m = 1; }}"
     found = reader(text)
     assert found.columns.simpleString() == "struct<m:map<decimal(20,0),string>>"

@@ -23,7 +23,7 @@ LATER = T0 + RETENTION_MS
 
 
 class Written:
-    """A compacted log that producers write transactions into; each batch closes a segment if asked to."""
+    """A compacted log to which producers write transactions; each batch closes a segment if asked to."""
 
     def __init__(self, path: Path, rolls: bool = False) -> None:
         self.log = new_log(path, cleanup_policy=("compact",), delete_retention_ms=RETENTION_MS, file_delete_delay_ms=0)
@@ -31,7 +31,7 @@ class Written:
         self._sequences: dict[int, int] = {}
 
     def put(self, key: bytes, value: bytes | None, producer_id: int = -1) -> int:
-        """One record, in the producer's transaction unless it has no id; returns its offset."""
+        """Append one record, in the producer's transaction unless it has no id; returns its offset."""
         sequence = self._sequences.get(producer_id, 0)
         producer = (producer_id, 0, sequence) if producer_id >= 0 else (-1, -1, -1)
         builder = RecordBatchBuilder("none", *producer, transactional=producer_id >= 0)
@@ -119,7 +119,7 @@ def test_aborted_records_go_and_replace_nothing(tmp_path: Path, rolls: bool) -> 
 
 
 def test_aborted_records_go_where_the_index_was_lost(tmp_path: Path) -> None:
-    """The log itself shows which records are aborted, also those for which the map has no room left."""
+    """The log itself shows which records are aborted, including those for which the map has no room left."""
     made = Written(tmp_path)
     for number in range(5):
         made.put(b"key-%d" % number, b"aborted", 7)
@@ -132,7 +132,7 @@ def test_aborted_records_go_where_the_index_was_lost(tmp_path: Path) -> None:
 
 
 def test_a_transaction_may_end_beyond_what_is_cleaned(tmp_path: Path) -> None:
-    """Another transaction, still open, limits what is cleaned; the first one's marker comes after that limit."""
+    """Another transaction, still open, limits what is cleaned. The marker of the first one comes after that limit."""
     made = Written(tmp_path, rolls=True)
     made.put(b"k", b"1")
     made.put(b"k", b"aborted", 7)

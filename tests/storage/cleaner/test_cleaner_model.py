@@ -11,7 +11,7 @@ from tests.storage.helpers import reopen
 
 
 def run_history(path: Path, seed: int, steps: int = 120) -> History:
-    """Appends, rolls and cleanings in random order; after each cleaning everything is checked."""
+    """Appends, rolls and cleanings in random order, with all checks after each cleaning."""
     rng = random.Random(seed)
     path.mkdir(exist_ok=True)
     history = History(path, rng)

@@ -1,4 +1,4 @@
-"""Which part of a log may be cleaned, when it is due, and what happens to a cleaning whose log changes."""
+"""Which part of a log may be cleaned, when cleaning is due, and what happens to a cleaning whose log changes."""
 
 from itertools import islice
 from pathlib import Path
@@ -47,7 +47,9 @@ def test_nothing_is_cleaned_that_is_not_committed(tmp_path: Path, mark: int, end
 
 @pytest.mark.parametrize(("flushed", "end"), [(8, 8), (7, 6), (3, 2), (0, 0)])
 def test_nothing_is_cleaned_that_is_not_durable(tmp_path: Path, flushed: int, end: int) -> None:
-    """Otherwise, a recovery would take the removed records for a loss and truncate the log."""
+    """If non-durable records could be cleaned, a recovery would treat the removed records as lost and truncate the
+    log.
+    """
     log = compacted(tmp_path)
     log.recovery_point = flushed
     assert examine(log, T0).uncleanable_offset == end
@@ -91,8 +93,9 @@ def test_a_log_is_due_when_it_is_dirtier_than_its_ratio(tmp_path: Path) -> None:
 def test_the_dirty_part_begins_where_the_last_cleaning_ended(
     tmp_path: Path, cleaned: int | None, start: int, first_dirty: int
 ) -> None:
-    """The exceptions are a log that begins after that offset, and one that ends before it: then the offset belongs to
-    another log."""
+    """The exceptions are a log that begins after that offset, and one that ends before it: the offset then belongs to
+    another log.
+    """
     log = compacted(tmp_path)
     log.increment_log_start_offset(start)
     log.cleaned_offset = cleaned
@@ -153,7 +156,7 @@ def test_readers_of_replaced_segments_read_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("to", [0, 3, 7, 8, 9])
 def test_a_truncation_voids_it(tmp_path: Path, to: int) -> None:
-    """This holds even if the log has regained its size by then."""
+    """The cleaning is void even if the log has regained its size by then."""
     log = compacted(tmp_path)
     started, (made,), end_offset = cleaning(log)
     log.truncate_to(to, T0)
@@ -172,8 +175,9 @@ def test_a_truncation_takes_the_clean_part_back(tmp_path: Path) -> None:
 
 
 def test_a_truncation_below_the_clean_part_leaves_nothing(tmp_path: Path) -> None:
-    """Compaction dropped k's older records in favour of one that the truncation removes. The rest would lack k, which
-    the leader has."""
+    """Compaction dropped k's older records in favour of one that the truncation removes. The remaining log would lack
+    k, although the leader has it.
+    """
     log = compacted(tmp_path)
     clean_here(log, SMALL, T0)
     log.follow_log_end()
@@ -186,7 +190,7 @@ def test_a_truncation_below_the_clean_part_leaves_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize("to", [3, 7, 8, 9])
 @pytest.mark.parametrize("step", range(4))
 def test_a_log_that_is_cut_amid_a_swap_stays_cut(tmp_path: Path, step: int, to: int) -> None:
-    """This holds during each fsync of the swap, and no start restores the truncated records."""
+    """The log stays truncated during each fsync of the swap, and no start restores the truncated records."""
     log = compacted(tmp_path)
     started, (made,), _ = cleaning(log)
     steps = started.swap_steps(made, T0)

@@ -10,7 +10,7 @@ from kafka_zk.storage.files.errors import InvalidConfig
 
 @pytest.mark.parametrize("slots", [2, 3, 4, 7, 11, 101, 1000])
 def test_it_knows_what_a_dictionary_knows(slots: int) -> None:
-    """This holds until the map is full, even if every slot is used."""
+    """The map is exact until it is full, even if every slot is used."""
     rng = random.Random(slots)
     offsets = OffsetMap(slots * ENTRY_SIZE, 1.0)
     known: dict[bytes, int] = {}
@@ -52,7 +52,7 @@ def test_offset_zero_and_the_empty_key_are_as_good_as_any() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_a_later_offset_of_the_key_replaces_has_a_bit(seed: int) -> None:
-    """No other offset has a bit. Offsets that were not announced are still added."""
+    """Only replaced offsets have a bit. Offsets that were not announced are still added."""
     rng = random.Random(seed)
     first, count = rng.choice((0, 17, 1 << 40)), rng.choice((1, 8, 300))
     offsets = OffsetMap(100_000, 0.9, range(first, first + count))

@@ -45,7 +45,7 @@ KEPT = Retention(lambda key: -1, partial(choose, lambda key: -1), 1 << 40, 1 << 
 
 
 def retention(last: dict[bytes, int], **changes: Any) -> Retention:
-    """A filter for which these are the last offsets of the keys."""
+    """A filter that has these last offsets of the keys."""
 
     def last_offset_of(key: bytes) -> int:
         return last.get(key, -1)
@@ -54,7 +54,7 @@ def retention(last: dict[bytes, int], **changes: Any) -> Retention:
 
 
 def made(*records: tuple[bytes | None, bytes | None], compression: str = "none", **how: bool) -> bytes:
-    """A batch of (key, value), a second between two records."""
+    """A batch of (key, value) records whose timestamps are one second apart."""
     builder = RecordBatchBuilder(compression, 7, 2, 40, **how)
     for index, (key, value) in enumerate(records):
         builder.append(T0 + 1000 * index, key, value, [("h", b"x")])
@@ -92,7 +92,7 @@ def test_a_largest_timestamp_below_the_first_is_corrected() -> None:
 
 @pytest.mark.parametrize("compression", Compression.__members__)
 def test_what_is_kept_is_as_it_was(compression: str) -> None:
-    """Offsets, timestamps, headers, both ends of the batch, the producer, the epoch, the codec."""
+    """Unchanged are offsets, timestamps, headers, both ends of the batch, the producer, the epoch, and the codec."""
     batch = made(*ABC, compression=compression, transactional=False)
     found = filter_batch(batch, retention({b"a": 200, b"b": 101, b"c": 200}))
     assert left(found) == [Record(101, T0 + 1000, b"b", b"2", (("h", b"x"),))]
@@ -248,7 +248,7 @@ def test_timestamps_overflow_as_they_do_in_java(delta: int, value: bytes | None)
 
 
 def test_a_delete_horizon_beyond_64_bits_is_the_last_moment() -> None:
-    """The largest ``delete.retention.ms`` keeps tombstones forever."""
+    """The largest ``delete.retention.ms`` keeps tombstones indefinitely."""
     found = filter_batch(made((b"a", None)), retention({b"a": 100}, delete_retention_ms=LONG_MAX))
     header = read_header(data_of(found))
     assert header.has_delete_horizon and header.base_timestamp == LONG_MAX
@@ -256,7 +256,7 @@ def test_a_delete_horizon_beyond_64_bits_is_the_last_moment() -> None:
 
 @pytest.mark.parametrize("base_offset", [-1, LONG_MAX])
 def test_an_impossible_base_offset_is_refused(base_offset: int) -> None:
-    """The CRC does not cover it."""
+    """The CRC does not cover the base offset."""
     batch = bytearray(made((b"a", b"v")))
     batch[:8] = base_offset.to_bytes(8, "big", signed=True)
     with pytest.raises(CorruptRecord, match=f"cannot begin at offset {base_offset}"):

@@ -28,7 +28,9 @@ Outcome = object
 
 @st.composite
 def records(draw: st.DrawFn) -> tuple[bytes, int]:
-    """(Encoded records, their number); sometimes damaged, truncated, or with a wrong number."""
+    """(Encoded records, their number). The records are sometimes damaged or truncated, and the number is sometimes
+    wrong.
+    """
     parts, delta = [], -1
     deltas = draw(st.sampled_from(((1,), (1,), (1, 1, 2), (1, 1, 1, 0, -3), (1, 1, 1, 1 << 31, 1 << 62))))
     for _ in range(draw(st.sampled_from((0, 1, 4, 12)))):
@@ -139,7 +141,7 @@ def raw(value: int, least_bytes: int = 1) -> bytes:
 
 
 def odd(length: int = 0, timestamp: int = 0, delta: int = 0, key: int = 2, least_bytes: int = 1) -> bytes:
-    """A record with the key "a", with bits to set in its length, and other fields as they are encoded."""
+    """A record with the key "a", given bits to set in its length, and other fields as they are encoded."""
     fields = raw(timestamp, least_bytes) + raw(delta, least_bytes) + raw(key, least_bytes)
     body = b"\0" + fields + b"a" * (key & 2) + b"\x02v\0"
     return raw(2 * len(body) | length, least_bytes) + body
@@ -193,7 +195,7 @@ def test_histories_come_to_the_same_end(
 
 
 def test_the_digest_is_siphash(native: Native) -> None:
-    """Vectors of its authors (vectors.h, vectors_sip128), for the key 00 01 … 0f and the data 00 01 …"""
+    """The test vectors of SipHash's authors (vectors.h, vectors_sip128), for the key 00 01 … 0f and the data 00 01 …"""
     secret = bytes(range(16))
     expected = {
         0: "a3817f04ba25a8e66df67214c7550293",
@@ -206,7 +208,9 @@ def test_the_digest_is_siphash(native: Native) -> None:
 
 @pytest.mark.parametrize("is_native", [False, True], ids=["python", "native"])
 def test_a_digest_depends_on_a_random_secret(is_native: bool, request: pytest.FixtureRequest) -> None:
-    """Otherwise, a client could construct two keys so that a record of one key removes the other key's record."""
+    """Without a secret, a client could construct two keys such that a record of one key removes the other key's
+    record.
+    """
     native = request.getfixturevalue("native") if is_native else None
     tables = []
     for _ in range(2):
@@ -239,7 +243,7 @@ def test_what_is_no_map_is_refused(native: Native, secret: bytes, table_bytes: i
 def test_numbers_outside_of_their_range_are_refused(
     native: Native, start: int, max_size: int, start_offset: int
 ) -> None:
-    """The search of a table without a free slot would not end."""
+    """A search would never end in a table without a free slot."""
     with pytest.raises(ValueError, match=r"must start inside the data|must be below the number of slots"):
         native.note_keys(GOOD, start, 1, 0, 0, start_offset, bytes(16), bytearray(48), 0, max_size, 0, bytearray())
 

@@ -1,4 +1,4 @@
-"""The functions through which all file access goes: their promises, and their replacement by another file system."""
+"""The functions that perform all file access: their promises, and their replacement by another file system."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_everything_goes_through_the_file_system_in_use(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("operation", ["open", "sync", "rename"])
 def test_a_failure_on_the_way_leaves_the_old_content(tmp_path: Path, faults: FaultyFiles, operation: str) -> None:
-    """This holds for a failure in any step of the replacement."""
+    """The old content stays, whichever step of the replacement fails."""
     path = f"{tmp_path}/checkpoint"
     files.write_atomically(path, b"old")
     faults.fail(operation)
@@ -72,7 +72,7 @@ def test_a_directory_is_made_with_those_above_it(tmp_path: Path) -> None:
 
 
 def test_a_name_is_taken_by_a_link_that_leads_nowhere(tmp_path: Path) -> None:
-    """But nothing exists there."""
+    """The link's target does not exist."""
     path = f"{tmp_path}/link"
     os.symlink(f"{tmp_path}/nowhere", path)
     assert files.is_taken(path) and not files.exists(path) and files.status(path) is None

@@ -72,7 +72,8 @@ def restarts_silently(broker: Broker, **config: Any) -> Broker:
 @pytest.mark.parametrize("start", [11, 500])
 def test_a_log_start_beyond_the_end_moves_the_segments_aside(tmp_path: Path, clean: bool, start: int) -> None:
     """The log begins at its log start offset, as in Kafka, so that no offset is assigned twice. But no data are deleted
-    because of a number."""
+    on the strength of a number alone.
+    """
     broker = Broker(tmp_path)
     broker.fill()
     values = read_values(broker.log)
@@ -119,7 +120,7 @@ def test_a_second_log_that_is_moved_aside_has_another_folder(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"0\n2\nevents 0 5\n", b"1\n1\nevents 0 5\n", None])
 def test_a_lost_log_start_is_told_with_what_it_means(tmp_path: Path, content: bytes | None) -> None:
-    """This also holds if the file is missing. The log reports that deleted records may be back."""
+    """The log reports that deleted records may be back, also if the file is missing."""
     broker = Broker(tmp_path, segment_bytes=1000)
     broker.fill()
     broker.log.increment_log_start_offset(5)
@@ -149,7 +150,7 @@ def test_a_first_start_and_one_after_a_kill_tell_nothing(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, "replication-offset-checkpoint"])
 def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path: Path, name: str) -> None:
-    """Their loss makes a recovery longer, or resets high watermarks."""
+    """The loss of such a checkpoint makes a recovery longer, or resets high watermarks."""
     broker = Broker(tmp_path)
     broker.fill()
     broker.manager.upkeep.checkpoint()
@@ -165,7 +166,7 @@ def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path: Path, name:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_recovery_point_that_no_segment_can_hold_is_not_believed(tmp_path: Path, clean: bool) -> None:
-    """Otherwise, with a torn batch at the end, the log would continue at that offset."""
+    """If the start used it, the log would continue at that offset after a torn batch at its end."""
     broker = Broker(tmp_path)
     broker.fill()
     active = broker.log.segments.active.path
@@ -258,7 +259,7 @@ def damage_index(path: Path, kind: str) -> None:
                          ("timeindex", "cut")],
 )  # fmt: skip
 def test_a_damaged_index_is_made_anew(tmp_path: Path, clean: bool, suffix: str, kind: str) -> None:
-    """This includes closed segments: no record becomes unreadable, and none expires early."""
+    """Indexes of closed segments are rebuilt, too: no record becomes unreadable, and none expires early."""
     config = {"segment_bytes": 1000, "retention_ms": 100_000}
     broker = Broker(tmp_path, **config)
     broker.fill(12)
@@ -326,8 +327,9 @@ def test_a_flip_within_an_index_leads_nobody_astray(tmp_path: Path) -> None:
 
 
 def test_a_segment_that_a_crash_left_open_and_a_later_one_closed_has_its_newest_timestamp(tmp_path: Path) -> None:
-    """Two crashes in a row: after the first, the segment is rolled but not flushed; before the second, it becomes
-    durable."""
+    """There are two crashes in a row. After the first, the segment is rolled but not flushed; it becomes durable before
+    the second.
+    """
     broker = Broker(tmp_path, segment_bytes=1000, index_interval_bytes=300)
     broker.fill(12)
     assert len(broker.log.segments) == 2
@@ -383,7 +385,7 @@ def test_damage_to_what_was_durable_is_told_when_the_log_goes_on_behind_it(tmp_p
     ],
 )  # fmt: skip
 def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path: Path, name: str) -> None:
-    """Otherwise, the first write would take the log directory offline."""
+    """If the directory stayed, the first write would take the log directory offline."""
     broker = Broker(tmp_path)
     broker.fill()
     broker.manager.upkeep.checkpoint_high_watermarks()
@@ -413,7 +415,9 @@ def test_what_is_kept_has_a_name_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_directory_whose_partition_nobody_could_have_made_is_left_alone(tmp_path: Path) -> None:
-    """Its partition number is too large for a checkpoint, and would make the whole checkpoint unreadable."""
+    """The directory's partition number is too large for a checkpoint, and would make the whole checkpoint
+    unreadable.
+    """
     (tmp_path / "events-99999999999").mkdir()
     (tmp_path / "events-007").mkdir()
     broker = Broker(tmp_path)

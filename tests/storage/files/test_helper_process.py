@@ -46,7 +46,7 @@ def done(helper: Helper, work: object, descriptor: int = -1) -> Any:
 
 
 def test_works_on_bytes_give_what_they_give_here(helper: Helper) -> None:
-    """This includes large batches. None stands for the batch that was sent."""
+    """The results are the same for large batches, too. None stands for the batch that was sent."""
     sent = batch(3, value=os.urandom(500_000))
     view = memoryview(b"frame" + sent)[5:]
     config = LogConfig(compression_type="gzip", max_message_bytes=10_000_000)
@@ -102,7 +102,7 @@ def test_a_helper_has_a_bound_on_its_memory() -> None:
 
 
 def test_each_work_has_the_limit_of_file_sizes_that_the_broker_has_now(tmp_path: Path) -> None:
-    """This also holds if the helper was started while a fault that fills the disk had lowered the limit."""
+    """The limit is the current one even if the helper was started while a fault that fills the disk had lowered it."""
     limit_bytes, work = file_size_limit(), WriteWork(tmp_path / "file", 2_000_000)
     limit_file_size(1_000_000)
     try:
@@ -135,8 +135,9 @@ def test_the_end_of_a_helper_is_noticed() -> None:
 
 
 def test_a_failed_send_leaves_no_view_of_a_bytesio_behind(helper: Helper) -> None:
-    """CPython 3.12.0 and 3.12.1 crash when they collect a cycle with one, such as this error and its traceback.
-    ``v = io.BytesIO(b"x").getbuffer(); c = [v]; c.append(c); del v, c; gc.collect()`` is enough.
+    """CPython 3.12.0 and 3.12.1 crash when they collect a cycle that contains such a view, for example the cycle of
+    this error and its traceback. ``v = io.BytesIO(b"x").getbuffer(); c = [v]; c.append(c); del v, c; gc.collect()`` is
+    enough.
     """
     bytesio_buffer = type(io.BytesIO(b"x").getbuffer().obj)
     helper.process.kill()
@@ -150,5 +151,5 @@ def test_a_failed_send_leaves_no_view_of_a_bytesio_behind(helper: Helper) -> Non
 
 
 def test_a_helper_imports_the_code_of_its_parent() -> None:
-    """It does not import another checkout that is installed."""
+    """The helper does not import another checkout that is installed."""
     assert Path(helper_process._IMPORT_ROOT) == Path(kafka_zk.__file__).parents[1]

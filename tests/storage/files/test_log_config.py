@@ -9,7 +9,7 @@ from kafka_zk.storage.files.log_config import DEFAULT, TOPIC_CONFIGS, LogConfig,
 
 
 def test_the_table_and_the_fields_agree() -> None:
-    """Every key is a field with the same default, and every field is a key, one of them of brokers."""
+    """Every key is a field with the same default, and every field is a key; one of them is a broker key."""
     of_topics = {field.name for field in fields(LogConfig)} - {"remote_log_storage_system_enable"}
     assert {field_name(key) for key in TOPIC_CONFIGS} == of_topics
     for key, entry in TOPIC_CONFIGS.items():
@@ -69,7 +69,7 @@ def test_lags_must_fit_each_other() -> None:
 
 
 def test_the_old_timestamp_bound_counts_while_the_new_ones_are_default() -> None:
-    """KIP-937."""
+    """KIP-937 defines this rule."""
     config = LogConfig.from_properties(
         {"message.timestamp.difference.max.ms": "7", "message.timestamp.after.max.ms": "3"}
     )

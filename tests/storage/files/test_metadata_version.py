@@ -11,7 +11,7 @@ from kafka_zk.storage.files.metadata_version import feature_level, is_metadata_v
      "3.9.1", "4.0-IV0"],
 )  # fmt: skip
 def test_versions(text: str) -> None:
-    """After the release part, the rest of a version is ignored."""
+    """The part of a version after the release is ignored."""
     assert is_metadata_version(text)
 
 
@@ -30,7 +30,7 @@ def test_what_is_not_a_version(text: str) -> None:
      ("3.0-IV1", 1), ("3.0-IV0", 0), ("2.8", 0), ("0.10.2", 0), ("9.9", None), ("", None)],
 )  # fmt: skip
 def test_levels_of_the_feature(text: str, level: int | None) -> None:
-    """As 3.9.1 names them: 3.6-IV2 is 14, 3.7-IV4 is 19, 3.9-IV0 is 21."""
+    """The levels are those of 3.9.1: 3.6-IV2 is 14, 3.7-IV4 is 19, 3.9-IV0 is 21."""
     assert feature_level(text) == level
 
 

@@ -19,7 +19,7 @@ def cache_of(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochCache:
 
 
 def test_end_offsets_for_known_older_newer_and_missing_epochs(tmp_path: Path) -> None:
-    """The cases of OffsetForLeaderEpoch."""
+    """The cases are those of OffsetForLeaderEpoch."""
     cache = cache_of(tmp_path, (2, 10), (4, 20), (7, 30))
     assert cache.end_offset_for(7, 99) == (7, 99)
     assert cache.end_offset_for(4, 99) == (4, 30)
@@ -42,7 +42,7 @@ def test_epochs_that_wrote_nothing_vanish_and_old_ones_are_ignored(tmp_path: Pat
 def test_truncations_and_the_file(
     tmp_path_factory: pytest.TempPathFactory, assigned: list[tuple[int, int]], end: int, start: int
 ) -> None:
-    """The remaining epochs agree at every offset, and the next load finds the same."""
+    """The remaining epochs are right at every offset, and the next load finds the same ones."""
     path = tmp_path_factory.mktemp("epochs")
     cache = cache_of(path, *assigned)
     before = {offset: cache.epoch_for_offset(offset) for offset in range(60)}
@@ -88,7 +88,7 @@ def test_a_load_leaves_the_file_as_it_is(tmp_path: Path) -> None:
 
 
 def test_the_file_is_kafkas(tmp_path: Path) -> None:
-    """Version, count, lines."""
+    """The file has a version, a count, and one line per epoch."""
     cache_of(tmp_path, (0, 0), (3, 12))
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 12\n"
 

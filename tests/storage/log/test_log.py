@@ -179,7 +179,7 @@ def test_too_large_batches_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_headers_that_break_a_rule_are_refused(tmp_path: Path, change: Callable[[BatchHeader], BatchHeader]) -> None:
-    """Invalid counts, control batches, sequences, transactions without a producer, and unknown codecs."""
+    """The rules concern counts, control batches, sequences, transactions without a producer, and codecs."""
     log = new_log(tmp_path)
     data = batch()
     with pytest.raises(InvalidRecord):
@@ -208,7 +208,7 @@ def test_log_append_time_is_the_brokers_clock_and_keeps_the_crc_valid(tmp_path: 
 
 
 def test_narrow_timestamp_bounds_are_kept(tmp_path: Path) -> None:
-    """Records too old or too far ahead are refused; -1 stands for no timestamp and passes."""
+    """Records that are too old or too far in the future are refused. -1 means no timestamp and is accepted."""
     log = new_log(tmp_path, message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=500)
     for timestamp_ms in (T0 - 1001, T0 + 501):
         with pytest.raises(InvalidTimestamp):
@@ -244,7 +244,7 @@ def test_a_compacted_topic_needs_keys(tmp_path: Path) -> None:
 
 
 def test_a_repeated_batch_is_answered_with_its_first_offsets(tmp_path: Path) -> None:
-    """This holds for any of the last five batches; nothing is written."""
+    """Any of the last five batches counts as repeated, and nothing is written."""
     log = new_log(tmp_path)
     sent = [batch(2, producer_id=1, producer_epoch=0, base_sequence=2 * number) for number in range(7)]
     infos = [append(log, data) for data in sent]
@@ -259,8 +259,9 @@ def test_a_repeated_batch_is_answered_with_its_first_offsets(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
 def test_a_repeated_batch_is_answered_with_its_first_timestamp(tmp_path: Path, timestamp_type: str) -> None:
-    """The response has the batch's own timestamp, for both timestamp types, as in Kafka; for the last batch also after
-    a restart."""
+    """The response has the batch's own timestamp, for both timestamp types, as in Kafka. After a restart, this is so
+    for the last batch only.
+    """
     log = new_log(tmp_path, message_timestamp_type=timestamp_type)
     expected = []
     for number in range(3):
@@ -304,7 +305,7 @@ def test_sequences_and_epochs_are_checked(tmp_path: Path) -> None:
 def test_timestamp_lookups_agree_with_a_linear_search(
     tmp_path_factory: pytest.TempPathFactory, timestamps: list[list[int]], wanted: int, start: int, clean: bool | None
 ) -> None:
-    """This holds with timestamps out of order, after a clean restart and after a recovery."""
+    """The lookups agree with timestamps out of order, after a clean restart, and after a recovery."""
     log = new_log(tmp_path_factory.mktemp("log"), segment_bytes=400, index_interval_bytes=100)
     records = []
     for times in timestamps:
@@ -324,7 +325,7 @@ def test_timestamp_lookups_agree_with_a_linear_search(
 
 
 def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
-    """It has neither a record at a time nor a largest timestamp."""
+    """There is neither a record at a timestamp nor a largest timestamp."""
     log = new_log(tmp_path)
     assert offset_for_timestamp(log, 0) is None
     assert max_timestamp_offset(log) is None

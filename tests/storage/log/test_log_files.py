@@ -149,7 +149,7 @@ def test_truncation_inside_a_batch_drops_the_whole_batch(tmp_path: Path) -> None
 
 
 def test_truncating_everything_starts_afresh(tmp_path: Path) -> None:
-    """This happens to a follower whose leader's log begins later."""
+    """The follower's log is emptied like this if its leader's log begins later."""
     log = filled(tmp_path)
     log.truncate_fully_and_start_at(100)
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (100, 100, 100)
@@ -159,7 +159,8 @@ def test_truncating_everything_starts_afresh(tmp_path: Path) -> None:
 
 def test_a_log_that_starts_afresh_makes_its_beginning_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The names of its segment and of its folder, which later flushes do not sync, become durable, then the recovery
-    point. Otherwise, a recovery would take the records before it for lost."""
+    point. Without this order, a recovery would treat the records before it as lost.
+    """
     log = filled(tmp_path)
     done: list[str] = []
     log.owner = owner = Mock()
@@ -197,7 +198,7 @@ def test_truncating_below_the_first_segment_starts_there(tmp_path: Path) -> None
 
 
 def test_truncating_within_the_deleted_part_takes_the_start_along(tmp_path: Path) -> None:
-    """The log start offset never lies beyond the end."""
+    """The log start offset never exceeds the log end offset."""
     log = filled(tmp_path)
     log.increment_log_start_offset(9)
     assert log.truncate_to(8)
@@ -214,7 +215,7 @@ def test_a_negative_offset_is_refused(tmp_path: Path, truncate: str) -> None:
 
 
 def test_a_flush_moves_the_recovery_point_and_comes_due_by_count_and_time(tmp_path: Path) -> None:
-    """flush.messages, flush.ms; after it nothing is due."""
+    """A flush is due by flush.messages and by flush.ms; after a flush, nothing is due."""
     log = new_log(tmp_path, flush_messages=3, flush_ms=1000)
     assert not log.flush_due(T0 + 10**9)
     append(log, batch(2), now_ms=T0)

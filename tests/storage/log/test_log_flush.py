@@ -17,7 +17,7 @@ from tests.storage.helpers import T0, append, batch, new_log, reopen
 
 
 class Owner(LogOwner):
-    """Counts its notifications."""
+    """Counts the notifications that it receives."""
 
     def __init__(self) -> None:
         self.went_back = 0
@@ -26,7 +26,7 @@ class Owner(LogOwner):
         self.went_back += 1
 
     def log_became_dirty(self, tp: TopicPartition) -> None:
-        """Not counted."""
+        """This notification is not counted."""
         return
 
     def snapshot_is_large(self, tp: TopicPartition) -> None:
@@ -76,7 +76,7 @@ def test_a_flush_is_due_when_the_oldest_record_is_as_old_as_flush_ms(tmp_path: P
 
 
 def test_what_is_appended_while_a_flush_is_under_way_waits_for_the_next_one(tmp_path: Path) -> None:
-    """This includes the first flush after a start."""
+    """The first flush after a start behaves the same way."""
     log = new_log(tmp_path, flush_ms=1_000)
     append(log, batch())
     log.close()
@@ -208,7 +208,7 @@ def test_a_closed_log_leaves_its_snapshots_to_the_owner_to_sync(tmp_path: Path) 
 
 
 def _abort(log: Log) -> None:
-    """A transaction of one record, and its end."""
+    """A transaction of one record, and its abort marker."""
     append(log, batch(producer_id=9, producer_epoch=0, base_sequence=0, transactional=True))
     marker = marker_batch(9, 0, 0, is_commit=False, timestamp_ms=T0)
     log.append_as_leader(marker, validate_batch(marker), leader_epoch=0, now_ms=T0, from_client=False)

@@ -18,7 +18,7 @@ def copied(tmp_path: Path) -> tuple[Log, bytes, Log]:
 
 
 def test_a_copy_is_byte_for_byte_the_leaders_and_knows_its_epochs_and_producers(tmp_path: Path) -> None:
-    """This also holds across rolls, and for any division of the bytes into fetches."""
+    """The copy is equal across rolls, and for any division of the bytes into fetches."""
     leader, data, follower = copied(tmp_path)
     first = follower.append_as_follower(data[: len(data) // 2 + 7], now_ms=T0)
     assert first.first_offset == 0

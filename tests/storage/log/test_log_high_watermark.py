@@ -36,7 +36,7 @@ def test_a_log_on_its_own_commits_what_it_appends(tmp_path: Path) -> None:
 
 
 def test_a_follower_is_told_its_high_watermark(tmp_path: Path) -> None:
-    """Its own appends do not move the high watermark. The leader's value is limited to the log end offset."""
+    """A follower's own appends do not move its high watermark. The leader's value is limited to the log end offset."""
     leader, follower = new_log(tmp_path / "leader"), new_log(tmp_path / "follower")
     follower.update_high_watermark(0)
     for _ in range(4):
@@ -69,7 +69,9 @@ def test_the_log_starts_at_the_high_watermark_at_most(tmp_path: Path) -> None:
 
 
 def test_a_restart_begins_with_the_checkpointed_high_watermarks(tmp_path: Path) -> None:
-    """They are limited to the log end. Until the leader is known, no record beyond is deleted by retention."""
+    """The high watermarks are limited to the log end. Until the leader is known, retention deletes no record above
+    them.
+    """
     logs = manager(tmp_path, default_config=LogConfig(segment_bytes=250, retention_ms=0))
     logs.start({})
     log = logs.get_or_create(TP)
@@ -90,7 +92,7 @@ def test_a_restart_begins_with_the_checkpointed_high_watermarks(tmp_path: Path) 
 
 
 def test_high_watermarks_that_have_not_moved_are_not_written_again(tmp_path: Path) -> None:
-    """They would be written every five seconds, with thousands of partitions."""
+    """With thousands of partitions, they would be written every five seconds."""
     works = []
     logs = manager(tmp_path, run_blocking=lambda work, done: works.append(work))
     logs.start({})
@@ -106,7 +108,7 @@ def test_high_watermarks_that_have_not_moved_are_not_written_again(tmp_path: Pat
 
 
 def test_read_committed_stops_at_an_open_transaction(tmp_path: Path) -> None:
-    """It also stops at a transaction whose marker is not committed yet."""
+    """The reader also stops at a transaction whose marker is not committed yet."""
     log = new_log(tmp_path)
     append(log, batch(2))
     append(log, transactional(2))
@@ -122,7 +124,7 @@ def test_read_committed_stops_at_an_open_transaction(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_open_transactions_are_known_after_a_restart(tmp_path: Path, clean: bool) -> None:
-    """They are restored from the snapshot or from the batches."""
+    """Open transactions are restored from the snapshot or from the batches."""
     log = new_log(tmp_path)
     append(log, batch(2))
     append(log, transactional(2))
@@ -135,7 +137,7 @@ def test_open_transactions_are_known_after_a_restart(tmp_path: Path, clean: bool
 
 
 def test_transactions_that_ended_are_forgotten_without_readers(tmp_path: Path) -> None:
-    """A log without readers does not accumulate them."""
+    """A log without readers does not accumulate ended transactions."""
     log = new_log(tmp_path)
     for number in range(20):
         append(log, transactional(sequence=number))

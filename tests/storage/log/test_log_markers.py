@@ -22,7 +22,7 @@ def begin(log: Log, epoch: int = 1) -> None:
 
 
 def markers(epoch: int = 1, coordinator_epoch: int = 3) -> list[bytearray]:
-    """Markers of which every third one aborts."""
+    """A series of markers, every third of which aborts."""
     return [
         marker_batch(producer, epoch, coordinator_epoch, is_commit=producer % 3 > 0, timestamp_ms=T0)
         for producer in PRODUCERS

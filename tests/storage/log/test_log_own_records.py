@@ -25,7 +25,7 @@ def as_it_is(log: Log, data: bytearray, leader_epoch: int, now_ms: int) -> objec
 
 @pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
 def test_the_log_is_the_same(tmp_path: Path, timestamps: str) -> None:
-    """This also holds across rolls by size and time, and across changes of the leader epoch."""
+    """The logs are equal across rolls by size and time, and across changes of the leader epoch."""
     found = []
     for name, put in (("own", as_it_is), ("any", looked_at)):
         log = new_log(

@@ -104,7 +104,7 @@ def test_a_roll_of_many_producers_keeps_the_others_for_milliseconds(tmp_path: Pa
 
 @pytest.mark.parametrize("steps_before", range(PRODUCERS + 1))
 def test_a_snapshot_holds_the_producers_as_they_were_at_its_offset(broker: Broker, steps_before: int) -> None:
-    """This holds even if producers write, expire or appear between two steps."""
+    """The snapshot is consistent even if producers write, expire or appear between two steps."""
     broker.produce(0)
     expected = encode_snapshot(broker.log.producers.producers)
     broker.log.roll(T0)
@@ -135,7 +135,9 @@ def test_a_start_knows_all_producers_with_and_without_the_snapshot(broker: Broke
 
 
 def test_a_snapshot_under_way_is_void_when_the_log_is_cut(broker: Broker) -> None:
-    """This also holds while the thread writes it. A later snapshot of the same offset is independent of it."""
+    """A truncation also voids a snapshot that the thread is writing. A later snapshot of the same offset is independent
+    of it.
+    """
     for is_encoded in (False, True):
         broker.produce(0)
         broker.log.roll(T0)

@@ -90,7 +90,7 @@ def test_the_sequence_after_the_largest_is_zero() -> None:
 
 
 def test_expired_producers_are_forgotten_unless_a_transaction_is_open() -> None:
-    """Age counts from the last batch's timestamp."""
+    """A producer's age counts from its last batch's timestamp."""
     state = ProducerState()
     state.update(header(0, producer_id=1), 0, T0)
     state.update(header(0, producer_id=2), 1, T0 + 500)
@@ -100,7 +100,7 @@ def test_expired_producers_are_forgotten_unless_a_transaction_is_open() -> None:
 
 
 def test_open_transactions_bound_what_is_stable() -> None:
-    """The first unstable offset is the oldest open transaction's first one, until its marker is committed."""
+    """The first unstable offset is that of the oldest open transaction, until its marker is committed."""
     state = ProducerState()
     state.update(header(0, producer_id=1, attributes=0x10), 10, T0)
     state.update(header(0, producer_id=2, attributes=0x10), 20, T0)
@@ -116,7 +116,7 @@ def test_open_transactions_bound_what_is_stable() -> None:
 
 
 def test_the_end_of_a_transaction_costs_the_same_after_many_others() -> None:
-    """A replay keeps all of them, because it does not know which part of the log is committed."""
+    """A replay keeps all ended transactions, because it does not know which part of the log is committed."""
     state = ProducerState()
     begun, ended = header(0, attributes=0x10), header(0)
     marker = EndTransactionMarker(ABORT_MARKER, 0)
@@ -191,7 +191,9 @@ def test_a_damaged_snapshot_is_noticed(entries: list[ProducerEntry], data: st.Da
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", [False, True])
 def test_duplicates_are_known_after_a_restart(tmp_path: Path, clean: bool, damage: bool) -> None:
-    """They are restored from the snapshot and the batches after it, or from all batches if the snapshot is damaged."""
+    """Duplicates are recognized from the snapshot and the batches after it, or from all batches if the snapshot is
+    damaged.
+    """
     log = new_log(tmp_path, segment_bytes=250)
     sent = [batch(2, producer_id=1, producer_epoch=0, base_sequence=2 * number) for number in range(10)]
     infos = [append(log, data) for data in sent]
@@ -258,7 +260,7 @@ def test_the_log_is_read_once_for_a_producer_that_does_not_fit(tmp_path: Path) -
 
 
 def test_many_producers_that_do_not_fit_make_no_endless_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One client can have thousands of producer ids, and cause a search of the log with each."""
+    """One client can have thousands of producer ids, and each of them can cause a search of the log."""
     monkeypatch.setattr(producer_reload, "RECALLED_HEADERS", 100, raising=False)
     log = new_log(tmp_path)
     for number in range(40):
@@ -346,7 +348,7 @@ def test_a_batch_of_the_broker_itself_has_no_sequence(tmp_path: Path, producer_i
 
 
 def test_only_the_brokers_own_control_batches_may_be_larger_than_max_message_bytes(tmp_path: Path) -> None:
-    """Otherwise, a transaction could not end."""
+    """A larger limit for control batches is needed so that every transaction can end."""
     log = new_log(tmp_path, max_message_bytes=10)
     marker = batch(key=b"\0\0\0\1", value=b"\0\0\0\0\0\7", producer_id=1, producer_epoch=0, control=True)
     log.append_as_leader(marker, read_header(marker), leader_epoch=0, now_ms=T0, from_client=False)

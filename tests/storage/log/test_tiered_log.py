@@ -83,7 +83,7 @@ def test_a_log_that_is_being_moved_keeps_its_segments(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_start_keeps_offsets_and_epochs_of_remote_records(tmp_path: Path, clean: bool) -> None:
-    """They come from the checkpoint, because the local segments no longer show them."""
+    """Both come from the checkpoint, because the local segments no longer show them."""
     log = tiered(tmp_path)
     append(log, batch(), leader_epoch=3)
     apply_local_retention(log, copied(0, 2), T0 + 100_000)
@@ -108,7 +108,7 @@ def test_a_start_without_the_checkpoint_begins_at_the_first_segment(tmp_path: Pa
 
 
 def test_a_lost_checkpoint_loses_no_remote_records(tmp_path: Path) -> None:
-    """Otherwise the leader would delete what lies before the first local segment."""
+    """If they were lost, the leader would delete what lies before the first local segment."""
     log = tiered(tmp_path)
     log.increment_log_start_offset(2)
     assert apply_local_retention(log, copied(0, 2, 4), T0 + 100_000) == 3
@@ -163,7 +163,7 @@ def test_facts_of_a_log(tmp_path: Path) -> None:
 
 
 def test_what_is_copied_of_a_segment(tmp_path: Path) -> None:
-    """The leader epochs and the producers are those at its end."""
+    """The leader epochs and the producers are those at the segment's end."""
     log = tiered(tmp_path, 6)
     append(log, batch(), leader_epoch=2)
     reading = present(SegmentReading.of(log, replica_of(log).segments[1]))
@@ -177,7 +177,7 @@ def test_what_is_copied_of_a_segment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", [(4,), (2, 4), (2, 4, 6)])
 def test_a_missing_snapshot_is_rebuilt(tmp_path: Path, missing: tuple[int, ...]) -> None:
-    """A state that stopped all copying would fill the disk (KAFKA-17428)."""
+    """A missing snapshot that stopped all copying would fill the disk (KAFKA-17428)."""
     log = tiered(tmp_path, 8)
     before = present(SegmentReading.of(log, replica_of(log).segments[1])).run()
     for offset in missing:
@@ -212,7 +212,7 @@ def test_a_segment_that_retention_has_deleted_is_not_copied(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_log_that_began_from_remote_storage_keeps_its_state(tmp_path: Path, clean: bool) -> None:
-    """This holds even if the process is killed before the first record."""
+    """The log keeps its state even if the process is killed before the first record."""
     leader = tiered(tmp_path / "leader")
     snapshot = (
         present(SegmentReading.of(leader, replica_of(leader).segments[1])).run().parts[SegmentPart.PRODUCER_SNAPSHOT]

@@ -1,4 +1,4 @@
-"""dump-log: every file of a log directory as rows, damage as rows of its own."""
+"""dump-log prints every file of a log directory as rows, with separate rows for damage."""
 
 from pathlib import Path
 

@@ -14,8 +14,9 @@ PARTLY_REMOTE = FoundStart(T, 3, 10, [(0, 3), (1, 12)], False)
 
 @pytest.mark.parametrize("cleanup_policy", [("delete",), ("compact",), ("compact", "delete")])
 def test_a_log_stays_tiered_that_others_turned_off(cleanup_policy: tuple[str, ...]) -> None:
-    """This happened while the broker was down. Otherwise, the log would begin at its first segment, and earlier records
-    would be lost."""
+    """Tiering was turned off while this broker was down. If the broker followed, the log would begin at its first local
+    segment, and earlier records would be lost.
+    """
     found = PARTLY_REMOTE._replace(clean_shutdown=True)
     config = found.config(LogConfig(remote_log_storage_system_enable=True, cleanup_policy=cleanup_policy))
     assert (config.is_tiered, config.cleanup_policy) == (True, ("delete",))
@@ -44,7 +45,7 @@ def test_after_a_crash_a_compacted_log_is_not_tiered() -> None:
 
 
 def test_without_remote_storage_the_log_is_refused() -> None:
-    """Otherwise, records in remote storage would be lost for good."""
+    """If the log were opened, records in remote storage would be lost for good."""
     with pytest.raises(InconsistentLogDir, match="the records 3 to 9 of t-0 are only in remote storage"):
         PARTLY_REMOTE._replace(clean_shutdown=True).config(LogConfig())
     assert not PARTLY_REMOTE.config(LogConfig()).is_tiered

@@ -208,7 +208,7 @@ def test_partitions_spread_over_the_directories(tmp_path: Path) -> None:
 
 
 def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
-    """It is not known which of the two is valid."""
+    """The log manager cannot know which of the two is valid."""
     for name in ("1", "2"):
         (tmp_path / name / "t-0").mkdir(parents=True)
     with pytest.raises(InconsistentLogDir):
@@ -266,7 +266,7 @@ def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path: Path) ->
 
 @pytest.mark.parametrize("count", [0, 10])
 def test_checkpoints_of_a_deleted_log_do_not_count_for_the_next_one_of_its_name(tmp_path: Path, count: int) -> None:
-    """This holds even if the broker is killed before it rewrites them."""
+    """The checkpoints do not count even if the broker is killed before it rewrites them."""
     tp = TPS[0]
     logs = manager(tmp_path)
     logs.start({})
@@ -290,7 +290,7 @@ def test_checkpoints_of_a_deleted_log_do_not_count_for_the_next_one_of_its_name(
 
 
 def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path: Path) -> None:
-    """Its index entries are not written to the removed directory."""
+    """The deleted log's index entries are not written to the removed directory."""
     clock = Clock()
     logs = manager(tmp_path, clock=clock, max_open_files=1, default_config=LogConfig(index_interval_bytes=0))
     logs.start({})
@@ -363,8 +363,8 @@ def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(t
 
 
 def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
-    """Three text files. Start offsets are written only if they differ from the first segment's base offset. One row of
-    the recovery points belongs to no partition, and Kafka ignores it."""
+    """There are three text files. Start offsets are written only if they differ from the first segment's base offset.
+    One row of the recovery points belongs to no partition, and Kafka ignores it."""
     logs = manager(tmp_path)
     logs.start({})
     for tp in TPS:
@@ -416,7 +416,7 @@ def test_cleanup_applies_retention_and_producers_expire_apart_from_it(tmp_path: 
 
 
 def test_idle_logs_hold_no_descriptor(tmp_path: Path) -> None:
-    """This holds after creation and after a start."""
+    """An idle log holds no descriptor after its creation and after a start."""
     logs = manager(tmp_path)
     logs.start({})
     for number in range(50):

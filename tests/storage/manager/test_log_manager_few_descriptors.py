@@ -1,4 +1,4 @@
-"""More logs than the process may have open files: the logs share its file descriptors."""
+"""A process with more logs than it may have open files: the logs share its file descriptors."""
 
 import resource
 import subprocess
@@ -13,8 +13,8 @@ from tests.storage.manager.test_log_manager import TPS, manager
 
 
 def test_more_logs_than_the_process_may_open_files(tmp_path: Path) -> None:
-    """A container may have few descriptors, and connections need some, too. The test uses a new process without open
-    files.
+    """A container may allow few descriptors, and connections need some of them. The test uses a new process without
+    open files.
     """
     command = [sys.executable, "-m", "tests.storage.manager.test_log_manager_few_descriptors", str(tmp_path)]
     subprocess.run(command, check=True, timeout=60)

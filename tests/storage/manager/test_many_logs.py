@@ -44,7 +44,7 @@ def lead(logs: LogManager, count: int) -> None:
 
 
 def cost_per_log(calls: Counter[str], work: Callable[[int], None]) -> dict[str, float]:
-    """Calls per log of ``work(count)``, without calls that occur only once."""
+    """Calls per log made by ``work(count)``, without calls that occur only once."""
     found = []
     for count in (10, 30):
         calls.clear()
@@ -200,7 +200,7 @@ def test_restarts(tmp_path: Path, calls: Counter[str], is_clean: bool) -> None:
 
 
 def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
-    """This also holds after deletions and a restart."""
+    """The rule also applies after deletions and a restart."""
     logs = manager(*(tmp_path / name for name in "abc"))
     logs.start({})
     lead(logs, 9)

@@ -1,4 +1,4 @@
-"""``meta.properties`` after a power loss or an edit: a start behaves as that of Kafka 3.9.1.
+"""``meta.properties`` after a power loss or an edit: a start behaves as one of Kafka 3.9.1 does.
 
 tests/peers/logs/test_damaged_files.py compares the two.
 """
@@ -65,7 +65,7 @@ def test_a_missing_version_is_version_0(tmp_path: Path) -> None:
     ids=["broker", "torn cluster id", "cluster", "KRaft"],
 )
 def test_a_file_that_names_another_owner_stops_the_broker(tmp_path: Path, content: bytes) -> None:
-    """This also holds if another directory is valid. The file is not changed."""
+    """The broker stops even if another directory is valid, and does not change the file."""
     meta = stopped(tmp_path / "1")
     meta.write_bytes(content)
     for paths in ([tmp_path / "1"], [tmp_path / "2", tmp_path / "1"]):

@@ -1,5 +1,6 @@
-"""Recoveries in helper processes: the result is that of a recovery in this process, even if the helper dies, and the
-owner never blocks."""
+"""Recoveries in helper processes give the same result as in this process, even if the helper dies, and never block the
+owner.
+"""
 
 import os
 import signal
@@ -182,7 +183,7 @@ def test_an_owner_gets_its_turn_while_a_helper_works(crashed: Crashed) -> None:
 
 
 def test_a_start_that_is_given_up_changes_nothing(crashed: Crashed) -> None:
-    """It leaves no marker, checkpoint or helper, and the next start finds everything."""
+    """Such a start leaves no marker, checkpoint or helper, and the next start finds everything."""
     path, expected = crashed
     before = {entry.name for entry in path.iterdir()}
     logs = manager(path)

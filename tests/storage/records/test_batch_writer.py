@@ -70,7 +70,7 @@ def test_offset_deltas_that_do_not_count_up_are_given_anew() -> None:
 
 
 def test_records_that_break_a_rule() -> None:
-    """Malformed fields, and a record that no producer writes."""
+    """The test has malformed fields, and a record that no producer writes."""
     odd = batch(2)
     odd[-1] = 9  # missing headers
     with pytest.raises(InvalidRecord):

@@ -21,13 +21,13 @@ CODECS = [codec for codec in Compression if codec]
 
 @given(st.sampled_from(list(Compression)), st.binary(max_size=100_000))
 def test_data_come_back(codec: Compression, data: bytes) -> None:
-    """Data survive a round trip with every codec, also if empty."""
+    """Data survive a round trip with every codec, even if they are empty."""
     assert decompress(codec, compress(codec, data)) == data
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_the_bound_holds(codec: Compression) -> None:
-    """Data of exactly the limit are accepted; one byte more is refused."""
+    """Data of exactly the limit's size are accepted; one byte more is refused."""
     data = compress(codec, b"\0" * 300_000)
     assert len(decompress(codec, data, 300_000)) == 300_000
     with pytest.raises(CorruptRecord):
@@ -52,7 +52,7 @@ def test_data_cut_off_anywhere_are_noticed_or_shorter(codec: Compression) -> Non
 
 
 def test_snappy_is_written_in_javas_framing_and_read_without() -> None:
-    """xerial header, blocks of 32 KB with their length; one plain block is accepted."""
+    """The writer uses xerial's header and length-prefixed blocks of 32 KB; the reader also accepts one plain block."""
     data = b"abc" * 30_000
     framed = compress(Compression.snappy, data)
     assert framed[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -94,7 +94,7 @@ def test_lz4_frames_in_a_row_are_read_one_by_one(store_size: bool) -> None:
 
 
 def test_several_members_are_read_as_one() -> None:
-    """This covers consecutive gzip members and zstd frames."""
+    """The members are consecutive gzip members or zstd frames."""
     assert decompress(Compression.gzip, gzip.compress(b"a") + gzip.compress(b"b")) == b"ab"
     frames = compress(Compression.zstd, b"a" * 100_000) + compress(Compression.zstd, b"b")
     assert decompress(Compression.zstd, frames) == b"a" * 100_000 + b"b"
@@ -133,7 +133,7 @@ def test_the_lz4_header_checksum_can_be_broken_and_mended() -> None:
 
 
 def test_xxhash_of_known_inputs() -> None:
-    """Reference values of XXH32 with seed 0."""
+    """The expected values are reference values of XXH32 with seed 0."""
     assert xxhash32_short(b"") == 0x02CC5D05
     assert xxhash32_short(b"a") == 0x550D7456
     assert xxhash32_short(b"abc") == 0x32D153FF

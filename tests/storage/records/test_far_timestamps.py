@@ -1,4 +1,4 @@
-"""Timestamps beyond 64 bits, or that Kafka refuses: a batch's base timestamp and deltas can add up to any value."""
+"""Timestamps that exceed 64 bits or that Kafka refuses: a batch's base timestamp and deltas can add up to any value."""
 
 import struct
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_lookup_finds_what_java_would_find(tmp_path: Path) -> None:
 
 
 def test_old_consumers_read_on() -> None:
-    """Otherwise, an old consumer would get the same exception at every retry."""
+    """If conversion failed, an old consumer would get the same exception at every retry."""
     (first, second) = read_message_set(down_convert(bytes(overflowing()), 1))
     assert (first.timestamp_ms, second.timestamp_ms) == (LAST, -(2**63) + 4)
 

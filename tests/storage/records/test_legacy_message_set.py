@@ -120,7 +120,7 @@ def test_a_wrapper_in_a_wrapper_is_refused() -> None:
 
 @given(CONTENT, st.sampled_from([0, 1]), CODECS)
 def test_up_conversion_keeps_keys_values_timestamps_and_codec(content: Content, magic: int, codec: Compression) -> None:
-    """One batch with a valid CRC; without timestamps they are -1."""
+    """The result is one batch with a valid CRC; records without timestamps get -1."""
     data = up_convert(write_message_set(messages_of(content, magic), magic, codec))
     header = read_header(data)
     check_crc(data, 0, header)

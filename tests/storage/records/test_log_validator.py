@@ -87,7 +87,7 @@ def test_so_it_is_in_a_batch_of_many_records(tmp_path: Path, count: int) -> None
 
 
 def test_a_producer_with_such_headers_is_remembered(tmp_path: Path) -> None:
-    """Otherwise, a retry after the next expiry check would be written twice."""
+    """If the producer were forgotten, a retry after the next expiry check would be written twice."""
     log = new_log(tmp_path)
     for claimed_ms in (-1, 0):
         data = claiming(claimed_ms, producer_id=7, producer_epoch=0, base_sequence=claimed_ms * 2 + 2)
@@ -106,7 +106,7 @@ def test_retention_goes_by_the_records(tmp_path: Path) -> None:
 
 
 def test_records_without_timestamps_keep_none(tmp_path: Path) -> None:
-    """These are -1 and all smaller values, as in Kafka."""
+    """-1 and all smaller values mean no timestamp, as in Kafka."""
     log = new_log(tmp_path)
     for timestamp_ms in (-1, -5000):
         append(log, claiming(-1, timestamps=[timestamp_ms] * 2))
@@ -127,7 +127,7 @@ def test_a_producers_append_time_bit_is_removed(tmp_path: Path, topic: dict[str,
     ("topic", "max_timestamp_ms"), [({}, -1), ({"message_timestamp_type": "LogAppendTime"}, T0 + 1000)]
 )
 def test_a_producers_append_time_bit_is_refused(tmp_path: Path, topic: dict[str, Any], max_timestamp_ms: int) -> None:
-    """The bit is refused without a timestamp, and with LogAppendTime."""
+    """The bit is refused in a batch without timestamps, and with LogAppendTime."""
     log = new_log(tmp_path, **topic)
     with pytest.raises(InvalidTimestamp) as refused:
         append(log, with_append_time_bit(claiming(max_timestamp_ms)))
@@ -159,7 +159,7 @@ def test_records_without_a_key_are_named_among_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("topic", TOPICS.values(), ids=TOPICS.keys())
 def test_a_count_that_the_records_do_not_have_is_refused(tmp_path: Path, topic: dict[str, Any], codec: str) -> None:
-    """Otherwise, one batch could use up two billion offsets."""
+    """If such a count were accepted, one batch could use up two billion offsets."""
     log = new_log(tmp_path, **topic)
     for claimed in (1, 3, 2**31 - 1):
         data = batch(2, key=b"k", compression=codec)

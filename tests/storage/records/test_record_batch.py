@@ -52,7 +52,7 @@ def test_records_come_back_as_they_went_in(records: Records, compression: str, b
 def test_keys_and_values_alone_are_those_of_the_records(
     records: Records, compression: str, data: st.DataObject
 ) -> None:
-    """This also holds for damaged batches: the same ones are refused, after the same number of records."""
+    """Damaged batches are refused by both, after the same number of records."""
     builder = RecordBatchBuilder(compression)
     for timestamp_ms, key, value, headers in records:
         builder.append(timestamp_ms, key, value, headers)
@@ -139,7 +139,7 @@ def test_another_magic_and_an_impossible_length_are_corrupt() -> None:
 
 
 def test_producer_identity_may_be_given_at_build_time() -> None:
-    """The same collected records are sent with an identity that becomes known only when the batch is built."""
+    """The same collected records can be sent with an identity that becomes known only when the batch is built."""
     builder = RecordBatchBuilder()
     builder.append(1, None, b"v")
     header = read_header(builder.build(producer_id=4, producer_epoch=2, base_sequence=9))

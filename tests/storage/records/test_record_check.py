@@ -70,7 +70,7 @@ def batch_with(body: bytes, count: int, codec: Compression = Compression.none, b
 
 @given(RECORDS, st.sampled_from(list(Compression)), st.integers(0, 1 << 42))
 def test_readable_records_pass(records: Records, codec: Compression, base_ms: int) -> None:
-    """This holds for any timestamps relative to the first."""
+    """The records may have any timestamps relative to the first."""
     batch = batch_with(encoded(records, base_ms), len(records), codec, base_ms)
     assert check(batch) == (max(record[0] for record in records), True)
 
@@ -120,8 +120,9 @@ MALFORMED = {
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
 @pytest.mark.parametrize("codec", list(Compression))
 def test_malformed_records_are_refused(codec: Compression, body: bytes) -> None:
-    """As in Kafka 3.9.1 (tests/peers/logs/test_produced_batches.py); the last record of a batch is checked like the
-    first."""
+    """Kafka 3.9.1 refuses the same records (tests/peers/logs/test_produced_batches.py). The last record of a batch is
+    checked like the first.
+    """
     for before in (0, 70):
         sound = b"".join(encode_record(0, index, b"k", b"v" * 100) for index in range(before))
         with pytest.raises(InvalidRecord):

@@ -38,7 +38,7 @@ def found(
 
 @given(RECORDS, st.sampled_from(list(Compression)), st.integers(1, 400))
 def test_a_stream_gives_what_decode_records_gives(records: Records, codec: Compression, chunk_bytes: int) -> None:
-    """This holds for chunks of any size."""
+    """The records are the same for chunks of any size."""
     builder = RecordBatchBuilder(codec)
     for record in records:
         builder.append(*record)
@@ -83,7 +83,7 @@ def test_countless_empty_parts_are_refused(codec: Compression) -> None:
 
 
 def test_a_block_of_snappy_cannot_claim_what_it_cannot_hold() -> None:
-    """Otherwise, memory of the claimed size would be allocated."""
+    """If the claim were believed, memory of the claimed size would be allocated."""
     with pytest.raises(CorruptRecord, match="cannot hold"):
         list(decompress_chunks(Compression.snappy, b"\x80\x80\x80\x20" + bytes(20)))
 

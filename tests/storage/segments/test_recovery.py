@@ -144,7 +144,7 @@ def test_a_damaged_last_batch_below_the_recovery_point_is_left_and_its_offsets_n
 
 
 def test_recovery_resumes_at_the_index_and_gives_the_same_as_from_the_start(tmp_path: Path) -> None:
-    """Tested with the index of a flush, without an index, and with one that does not match the log."""
+    """The test runs with the index of a flush, without an index, and with one that does not match the log."""
     log = new_log(tmp_path, index_interval_bytes=300)
     for number in range(60):
         append(log, batch(2, timestamp_ms=T0 + number, value=b"x" * 100))
@@ -174,7 +174,7 @@ def test_recovery_resumes_at_the_index_and_gives_the_same_as_from_the_start(tmp_
 
 
 def test_segments_behind_the_damage_are_dropped(tmp_path: Path) -> None:
-    """Their bytes are counted, and their files are removed."""
+    """Recovery counts the bytes of these segments and removes their files."""
     log, _ = filled(tmp_path, 12, segment_bytes=300)
     log.close()
     assert len(log.segments) >= 4
@@ -212,7 +212,7 @@ def test_segments_below_the_recovery_point_are_not_scanned(tmp_path: Path) -> No
 
 
 def test_a_missing_index_is_rebuilt_even_after_a_clean_shutdown(tmp_path: Path) -> None:
-    """This holds for old segments and for the active one."""
+    """Indexes of old segments and of the active one are rebuilt."""
     log, _ = filled(tmp_path, 40, segment_bytes=1000, index_interval_bytes=100)
     log.close()
     contents = {}
@@ -228,7 +228,7 @@ def test_a_missing_index_is_rebuilt_even_after_a_clean_shutdown(tmp_path: Path) 
 
 
 def test_epochs_and_producers_come_back_from_the_batches(tmp_path: Path) -> None:
-    """This holds even if their files are missing."""
+    """Epochs and producers are restored even if their files are missing."""
     log, infos = filled(tmp_path)
     epochs = log.leader_epochs.entries
     for name in os.listdir(log.directory):
@@ -289,7 +289,7 @@ def test_the_epochs_of_what_is_flushed_are_durable(tmp_path: Path, seed: int) ->
 
 
 def test_an_empty_file_and_an_empty_directory_are_fine(tmp_path: Path) -> None:
-    """This is the state after a crash right after creation."""
+    """A crash right after creation leaves this state."""
     log = new_log(tmp_path)
     recovered, dropped = reopen(log)
     assert (recovered.log_end_offset, dropped) == (0, None)
@@ -383,7 +383,9 @@ def test_an_explained_hole_before_the_first_segment_takes_nothing(
 
 
 def test_an_impossible_recovery_point_does_not_empty_the_log(tmp_path: Path) -> None:
-    """It does not tell which records are durable, but retention wrote it before it deleted the first segment."""
+    """The recovery point does not tell which records are durable, but retention wrote it before it deleted the first
+    segment.
+    """
     log, _ = filled(tmp_path, 12, segment_bytes=300)
     os.unlink(log.segments[0].path)
     begin = log.segments[1].base_offset

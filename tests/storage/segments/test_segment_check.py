@@ -40,7 +40,7 @@ def test_sound_batches_are_found_sound(tmp_path: Path, portions: list[float]) ->
 
 @pytest.mark.parametrize("max_portion", [64 << 20, 1000])
 def test_each_damaged_batch_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_portion: int) -> None:
-    """This includes batches that are too large for memory, and batches whose length is wrong."""
+    """Some batches are too large for memory, and some have a wrong length."""
     monkeypatch.setattr(segment_check, "MAX_PORTION_BYTES", max_portion)
     data = batches(*SIZES)
     path = tmp_path / "0.log"

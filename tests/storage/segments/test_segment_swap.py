@@ -1,4 +1,4 @@
-"""How a start handles each state in which a swap may end, by our broker or by Kafka's."""
+"""How a start handles each state that an interrupted swap can leave, ours or Kafka's."""
 
 import shutil
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_a_swap_segment_counts_however_much_of_the_old_ones_is_gone(log: Log, de
 
 @pytest.mark.parametrize("renamed", [(), ("log",), ("log", "index"), ("log", "index", "timeindex")])
 def test_a_swap_that_gets_its_name_goes_on(log: Log, renamed: tuple[str, ...]) -> None:
-    """Kafka's order and ours."""
+    """The order of the renames may be Kafka's or ours."""
     rename(log, 0, ".cleaned", ".swap")
     for number in (0, 2, 4):
         rename(log, number, "", ".deleted")

@@ -1,4 +1,4 @@
-"""Records that recovery or truncation removes from a log are moved aside durably, and can be read there."""
+"""Records that recovery or truncation removes from a log are moved aside durably, and can be read from there."""
 
 import os
 from pathlib import Path

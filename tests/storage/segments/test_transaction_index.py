@@ -214,7 +214,7 @@ def test_a_refused_marker_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_records_before_the_log_start_hold_nobody_back(tmp_path: Path) -> None:
-    """Their transaction may be open; its later records are not visible."""
+    """The transaction of such records may be open; its later records are not visible."""
     log = new_log(tmp_path)
     put(log)
     append(log, batch(3))

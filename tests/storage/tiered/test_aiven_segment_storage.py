@@ -66,7 +66,7 @@ PLAIN, ZSTD = ChunkSettings(CHUNK), ChunkSettings(CHUNK, is_compressed=True)
 
 
 def storage_on(store: FolderStore, settings: ChunkSettings = PLAIN) -> AivenSegmentStorage:
-    """As of a broker that starts: it has nothing in memory."""
+    """The storage of a broker that has just started: nothing is cached in memory."""
     return AivenSegmentStorage(store, AivenLayout("p/"), settings, 2)
 
 
@@ -85,7 +85,7 @@ def path_of(tmp_path: Path, suffix: str) -> Path:
 def test_a_copied_segment_is_read_back(
     tmp_path: Path, store: NotingStore, chunk_bytes: int, is_compressed: bool
 ) -> None:
-    """Chunks may be as long as the segment, or longer. What is added to the log during the copy is left out."""
+    """A chunk may be as long as the segment, or longer. Bytes appended to the log during the copy are not copied."""
     storage_on(store, ChunkSettings(chunk_bytes, is_compressed)).copy(SEGMENT, data(tmp_path, CONTENT + b"more"))
     storage = storage_on(store)
     for position in (0, 1, 99, 100, 101, 1023):
@@ -96,7 +96,7 @@ def test_a_copied_segment_is_read_back(
 
 
 def test_objects_are_those_of_the_plugin(tmp_path: Path, store: NotingStore) -> None:
-    """In its order; the manifest completes the segment."""
+    """The objects are written in the plugin's order; the manifest, written last, completes the segment."""
     storage_on(store).copy(SEGMENT, data(tmp_path))
     assert store.changes == ["put .log", "put .indexes", "put .rsm-manifest"]
     assert path_of(tmp_path, ".log").read_bytes() == CONTENT
@@ -115,7 +115,7 @@ def test_objects_are_those_of_the_plugin(tmp_path: Path, store: NotingStore) -> 
 
 @pytest.mark.parametrize("settings", [PLAIN, ZSTD])
 def test_the_check_of_a_bucket_finds_nothing_wrong(tmp_path: Path, store: NotingStore, settings: ChunkSettings) -> None:
-    """Of the objects and of the manifest."""
+    """The manifest's sizes and the store's listing agree for every object."""
     storage_on(store, settings).copy(SEGMENT, data(tmp_path))
     layout = AivenLayout("p/")
     sizes = parse_manifest(store.get(layout.manifest_key(SEGMENT), 2000)).sizes
@@ -135,7 +135,7 @@ def test_only_the_asked_range_is_read(tmp_path: Path, store: NotingStore) -> Non
 
 
 def test_chunks_are_compressed_as_by_the_plugin(tmp_path: Path, store: NotingStore) -> None:
-    """Each is a frame that says how large its content is. The indexes are not compressed."""
+    """Each chunk is a zstd frame whose header states the size of the content. The indexes are not compressed."""
     storage_on(store, ZSTD).copy(SEGMENT, data(tmp_path))
     manifest = json.loads(path_of(tmp_path, ".rsm-manifest").read_bytes())
     assert manifest["compression"] is True
@@ -152,7 +152,7 @@ def test_chunks_are_compressed_as_by_the_plugin(tmp_path: Path, store: NotingSto
 
 
 def test_only_the_chunks_of_a_range_are_read_and_only_once(tmp_path: Path, store: NotingStore) -> None:
-    """A consumer asks for less than a chunk at a time. Neighbours are read with one request."""
+    """A consumer reads less than a chunk at a time. Adjacent chunks are fetched with one request."""
     storage_on(store, ZSTD).copy(SEGMENT, data(tmp_path))
     storage = storage_on(store)
     index = parse_chunk_index(json.loads(path_of(tmp_path, ".rsm-manifest").read_bytes())["chunkIndex"])
@@ -168,7 +168,7 @@ def test_only_the_chunks_of_a_range_are_read_and_only_once(tmp_path: Path, store
 def test_segments_of_compressed_batches_are_not_compressed_again(
     tmp_path: Path, store: NotingStore, codec: str, is_compressed: bool
 ) -> None:
-    """If the configuration says so."""
+    """The configuration can ask for this."""
     content = bytes(batch(value=b"x" * 100, compression=codec))
     small = replace(SEGMENT, size_bytes=len(content))
     storage_on(store, ZSTD._replace(skips_batches=True)).copy(small, data(tmp_path, content))
@@ -197,7 +197,7 @@ def test_a_damaged_chunk_is_one_clear_error(
 def test_a_chunk_that_is_too_large_for_memory_is_refused(
     tmp_path: Path, store: NotingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another broker's chunk.size may be up to 1 GiB. Without compression, it does not matter."""
+    """Another broker's chunk.size may be up to 1 GiB. Without compression, the chunk size does not matter."""
     monkeypatch.setattr(aiven_segment_storage, "_MOST_CHUNK_BYTES", 99)
     storage_on(store, ZSTD).copy(SEGMENT, data(tmp_path))
     with pytest.raises(ObjectStoreError, match="chunks of 100 bytes, but this broker reads at most 99"):
@@ -210,7 +210,7 @@ def test_a_chunk_that_is_too_large_for_memory_is_refused(
 def test_a_chunk_that_is_stored_in_more_bytes_than_zstd_needs_is_not_read(
     tmp_path: Path, store: NotingStore, kind: str
 ) -> None:
-    """A damaged manifest could otherwise have a broker read 2 GiB into memory."""
+    """With a damaged manifest, a broker could otherwise read 2 GiB into memory."""
     storage_on(store, ZSTD).copy(SEGMENT, data(tmp_path))
     path = path_of(tmp_path, ".rsm-manifest")
     index: ChunkIndex = FixedChunkIndex(CHUNK, len(CONTENT), 1000, 10)
@@ -224,7 +224,7 @@ def test_a_chunk_that_is_stored_in_more_bytes_than_zstd_needs_is_not_read(
 
 @pytest.mark.parametrize("settings", [PLAIN, ZSTD])
 def test_an_empty_segment_is_copied(tmp_path: Path, store: NotingStore, settings: ChunkSettings) -> None:
-    """The cleaner may leave one in a topic that was compacted before."""
+    """The cleaner may leave an empty segment in a topic that was compacted before."""
     empty = replace(SEGMENT, size_bytes=0)
     storage_on(store, settings).copy(empty, data(tmp_path, b""))
     assert storage_on(store).read(empty, 0, 10) == b""
@@ -233,7 +233,7 @@ def test_an_empty_segment_is_copied(tmp_path: Path, store: NotingStore, settings
 def test_manifests_count_with_the_memory_of_their_sizes(
     tmp_path: Path, store: NotingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Equal sizes of a million chunks compress to some bytes."""
+    """The equal sizes of a million chunks compress to a few bytes."""
     monkeypatch.setattr(aiven_segment_storage, "_MANIFEST_CACHE_BYTES", 9000)
     storage = storage_on(store, ChunkSettings(1, is_compressed=True))
     both = [replace(segment(number, 42, 51, (3, 40)), size_bytes=1024) for number in (1, 2)]
@@ -274,7 +274,7 @@ def test_a_part_above_the_limit_is_not_read(tmp_path: Path, store: NotingStore) 
 
 
 def test_a_deleted_segment_is_missing_and_can_be_deleted_again(tmp_path: Path, store: NotingStore) -> None:
-    """The manifest is deleted first, so that the objects left after a failure are not a segment."""
+    """The manifest is deleted first, so that objects that remain after a failure do not form a segment."""
     storage = storage_on(store)
     storage.copy(SEGMENT, data(tmp_path))
     store.changes.clear()
@@ -288,7 +288,7 @@ def test_a_deleted_segment_is_missing_and_can_be_deleted_again(tmp_path: Path, s
 
 @pytest.mark.parametrize("suffix", [".log", ".indexes", ".rsm-manifest"])
 def test_a_missing_object_is_one_clear_error(tmp_path: Path, store: NotingStore, suffix: str) -> None:
-    """It is never taken for a segment without aborted transactions, and nothing is deleted."""
+    """A missing object is never taken to mean a segment without aborted transactions, and nothing is deleted."""
     storage_on(store).copy(SEGMENT, data(tmp_path))
     path_of(tmp_path, suffix).unlink()
     store.changes.clear()
@@ -357,7 +357,7 @@ def test_a_full_disk_is_an_error_of_the_store(tmp_path: Path, store: NotingStore
 
 
 def test_custom_metadata_name_the_objects(tmp_path: Path, store: NotingStore) -> None:
-    """The prefix of another time is read, and deleted; a key outside the folder is neither."""
+    """A segment written under an earlier prefix is read and deleted; a key outside the folder is neither."""
     old: RemoteLogSegmentMetadata = replace(SEGMENT, custom_metadata=b"\x01\x01\x05\x05old/")
     AivenSegmentStorage(store, AivenLayout("old/"), PLAIN, 2).copy(SEGMENT, data(tmp_path))
     storage = storage_on(store)

@@ -20,12 +20,12 @@ LOG = remote_log(segment(1, 0, 9), COPIED)
     [(20, (0, 20), 0), (20, (0, 15), 1), (20, (-1, -1), 1), (15, (0, 15), 0)],
 )
 def test_epoch_before_the_first_local_offset(local_start: int, earlier: tuple[int, int], expected: int) -> None:
-    """The earlier epoch, if it ends exactly where the local log starts."""
+    """Returns the earlier epoch if it ends exactly where the local log starts."""
     assert epoch_before(local_start, 1, *earlier) == expected
 
 
 def test_follower_begins_after_the_segment() -> None:
-    """The leader still has 17 to 19, too; the segment's snapshot is that of offset 20."""
+    """The leader still has 17 to 19 locally, too. The segment's snapshot is that of offset 20."""
     assert auxiliary_segment(LOG, 1, 17) == LOG.segments[COPIED.segment_id.id]
     assert auxiliary_start(COPIED, 17, 1, 40) == (20, True)
     assert auxiliary_start(COPIED, 20, 1, 20) == (20, True)

@@ -1,4 +1,4 @@
-"""Chunk indexes of Aiven's plugin: the strings of its own tests, and ranges across chunks."""
+"""Chunk indexes of Aiven's plugin: strings from the plugin's own tests, and ranges that span chunks."""
 
 import base64
 import struct
@@ -21,7 +21,7 @@ from kafka_zk.storage.tiered.chunk_index import (
 )
 
 CHUNKS = "KLUv/SAPeQAAAAAAAwAAAAoBAAoAAAAe"
-"""Of 10, 20 and 30 bytes; ChunkIndexSerializationTest.java, as the documents below."""
+"""Chunks of 10, 20 and 30 bytes. The string, like the documents below, is from ChunkIndexSerializationTest.java."""
 FIXED = {
     "type": "fixed", "originalChunkSize": 100, "originalFileSize": 250, "transformedChunkSize": 110,
     "finalTransformedChunkSize": 30,
@@ -102,7 +102,7 @@ def test_chunk_sizes_are_encoded_as_by_the_plugin() -> None:
     ],
 )
 def test_chunk_sizes_take_as_few_bytes_as_by_the_plugin(sizes: list[int], width: int) -> None:
-    """ChunkSizesBinaryCodecTest.java."""
+    """The expected bytes are from ChunkSizesBinaryCodecTest.java."""
     encoded = encode_chunk_sizes(sizes)
     raw = decompress(Compression.zstd, encoded)
     assert struct.unpack_from(">iiB", raw) == (len(sizes), min(sizes[:-1]), width)

@@ -8,7 +8,7 @@ from tests.storage.tiered.segments import DELETED, DELETING, remote_log, segment
 
 LINEAGE = [(0, 0), (1, 15)]
 SEGMENTS = [LocalSegment(start, start + 10, 100, start) for start in (0, 10, 20, 30)]
-"""The last one is active."""
+"""The last segment is active."""
 
 
 def bases(
@@ -33,8 +33,9 @@ def test_leader_epochs_of_a_segment_are_those_within_it() -> None:
 
 
 def test_copying_continues_after_the_last_copied_offset() -> None:
-    """This holds even if that segment was deleted. A gap before it is not filled: the new segment would hide a longer
-    one."""
+    """Copying continues there even if that segment was deleted. A gap before it is not filled, because the new segment
+    would hide a longer one.
+    """
     second = segment(2, 10, 19, (0, 10), (1, 15))
     log = remote_log(second)
     assert bases(log) == [20]
@@ -43,7 +44,7 @@ def test_copying_continues_after_the_last_copied_offset() -> None:
 
 
 def test_segment_is_copied_again_whose_end_is_of_another_lineage() -> None:
-    """The lost leader of epoch 0 had copied up to 19; this one's epoch 1 begins at 15."""
+    """The lost leader of epoch 0 had copied up to 19; this leader's epoch 1 begins at 15."""
     assert bases(remote_log(segment(1, 0, 9), segment(2, 10, 19))) == [10, 20]
 
 
@@ -54,6 +55,7 @@ def test_log_start_offset_limits_the_selection() -> None:
 
 
 def test_segments_without_leader_epochs_are_not_copied() -> None:
-    """They have an old message format. Later segments are not copied, either, because the remote log would have a
-    gap."""
+    """Such segments have an old message format. Later segments are not copied, either, because the remote log would
+    have a gap.
+    """
     assert bases(remote_log(), lineage=[(1, 15)]) == []

@@ -1,4 +1,4 @@
-"""What the remote log has of a lineage, also after unclean elections."""
+"""Which offsets of a lineage the remote log has, also after unclean elections."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,7 +42,7 @@ def test_reading_stops_where_the_lineage_leaves_the_segment() -> None:
 
 
 def test_reading_stops_at_the_log_end() -> None:
-    """The new leader has 0 to 4, and has not begun its own epoch; 5 to 9 are lost."""
+    """The new leader has 0 to 4 and no record of its own epoch yet; 5 to 9 are lost."""
     log = remote_log(segment(1, 0, 9))
     found = locate(log, ONE_EPOCH, 2, 5)
     assert found is not None and (found.first, found.last) == (2, 4)
@@ -50,7 +50,7 @@ def test_reading_stops_at_the_log_end() -> None:
 
 
 def test_extents_follow_each_other_over_gaps_epochs_and_overlaps() -> None:
-    """Segment 2 has offsets of two epochs, 12 to 14 are missing, and 4 begins within 3."""
+    """Segment 2 has offsets of two epochs, 12 to 14 are missing, and segment 4 begins within segment 3."""
     log = remote_log(
         segment(1, 0, 4), segment(2, 5, 11, (0, 5), (1, 8)), segment(3, 15, 19, (1, 15)), segment(4, 18, 25, (1, 18))
     )
@@ -69,7 +69,7 @@ def test_segment_hides_the_rest_of_a_longer_one() -> None:
 
 
 def test_latest_tiered_offset_is_that_of_the_lineage() -> None:
-    """It is limited by the end of its epoch, and stays after deletions."""
+    """The offset is limited by the end of its epoch, and stays after deletions."""
     first, second = segment(1, 0, 9), segment(2, 10, 19, (1, 10))
     log = remote_log(first, second)
     assert latest_tiered_offset(log, [(0, 0), (1, 10)], 30) == 19
@@ -90,7 +90,9 @@ def test_new_leader_starts_at_the_first_offset_that_exists() -> None:
 
 
 def test_rebuilt_lineage_does_not_move_the_log_start_offset() -> None:
-    """Its file was damaged, and only the local segments from 20 on told the epochs. The copied 0 to 19 are kept."""
+    """The epoch file was damaged, and only the local segments from 20 on still showed the epochs. The copied offsets 0
+    to 19 are kept.
+    """
     log = remote_log(segment(1, 0, 19))
     assert first_readable_offset(log, [(1, 20)], 0, 20) == 0
     assert first_readable_offset(log, [], 0, 20) == 0

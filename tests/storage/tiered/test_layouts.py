@@ -1,4 +1,4 @@
-"""The names that both plugins give to objects."""
+"""The object names that both plugins use."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def of(topic: str = "topic", start: int = 1234, custom: bytes | None = None) -> 
 
 
 def test_keys_of_aivens_plugin() -> None:
-    """The example of its ObjectKeyFactory."""
+    """The key is the example of the plugin's ObjectKeyFactory."""
     stem = "someprefix/topic-MWJ6FHTfRYy67jzwZdeqSQ/7/00000000000000001234-tqimKeZwStOEOwRzT3L5oQ"
     layout = AivenLayout("someprefix/")
     ends = [each.key.removeprefix(stem) for each in layout.objects(of(), None)]
@@ -58,14 +58,14 @@ def test_keys_of_local_tiered_storage() -> None:
 @pytest.mark.parametrize("layout", [AivenLayout(""), AivenLayout("a/b-"), LocalTieredStorageLayout()])
 @pytest.mark.parametrize("topic", ["t", "t-1", "a.b_c-22-33"])
 def test_owner_of_a_key_is_its_segment(layout: Layout, topic: str) -> None:
-    """This includes topics whose names look like parts of keys."""
+    """The owner is found even for topics whose names look like parts of keys."""
     owner = KeyOwner(topic, TOPIC_ID, 7, SEGMENT_ID)
     assert {layout.owner(each.key) for each in layout.objects(of(topic), None)} == {owner}
 
 
 @pytest.mark.parametrize("layout", [AivenLayout(""), AivenLayout("a/b-"), LocalTieredStorageLayout()])
 def test_objects_of_a_topic_have_its_prefix(layout: Layout) -> None:
-    """Another topic id, or a topic whose name begins alike, may have another prefix."""
+    """Another topic id, or a topic whose name begins with this one's, may have another prefix."""
     prefix = layout.topic_prefix("t", TOPIC_ID)
     assert all(each.key.startswith(prefix) for each in layout.objects(of("t"), None))
     assert prefix.startswith(layout.prefix)

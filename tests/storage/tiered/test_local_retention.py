@@ -13,7 +13,7 @@ from tests.storage.tiered.segments import remote_log, segment
 
 LINEAGE = [(0, 0)]
 SEGMENTS = [LocalSegment(start, start + 10, 100, start) for start in (0, 10, 20, 30)]
-"""Ten offsets, 100 bytes and 10 ms each; the last one is active."""
+"""Each segment has ten offsets, 100 bytes and 10 ms; the last one is active."""
 COPIED = remote_log(*(segment(number, start, start + 9) for number, start in enumerate((0, 10, 20), 1)))
 
 
@@ -45,7 +45,9 @@ def deletion(
     ],
 )
 def test_limits_of_local_retention(config: dict[str, Any], expected: tuple[int, bool]) -> None:
-    """By size and by age; -2 is the limit of the whole log. The active segment is closed, not deleted."""
+    """The limits are by size and by age; -2 means the limit of the whole log. The active segment is closed, not
+    deleted.
+    """
     assert deletion(**config) == expected
 
 
@@ -57,7 +59,7 @@ def test_segment_stays_until_it_is_copied() -> None:
 
 
 def test_segments_before_the_log_start_offset_need_no_copy() -> None:
-    """DeleteRecords moved it to 15, into a segment that was copied only from there on."""
+    """DeleteRecords moved the log start offset to 15, into a segment that was copied only from there on."""
     assert deletion(remote_log(), log_start_offset=10) == (1, False)
     assert deletion(remote_log(), log_start_offset=9) == (0, False)
     log = remote_log(segment(1, 15, 19))

@@ -45,7 +45,7 @@ def test_list_has_all_keys_that_begin_with_the_prefix(store: ObjectStore, prefix
 
 
 class Counting:
-    """The library; it records the folders that are listed completely."""
+    """The obstore library, recording which folders are listed completely."""
 
     exceptions = obstore.exceptions
     list_with_delimiter = staticmethod(obstore.list_with_delimiter)
@@ -63,7 +63,7 @@ class Counting:
     [("", [None]), ("p/", ["p"]), ("p/orders-", ["p/orders-1"]), ("p/orders-1/", ["p/orders-1"]), ("o", ["orders-3"])],
 )
 def test_bucket_lists_only_folders_with_the_prefix(prefix: str, listed: list[str | None]) -> None:
-    """The others may have millions of objects."""
+    """Other folders may have millions of objects."""
     memory = MemoryStore()
     for key in ("p/orders-1/0.log", "p/others-2/0.log", "orders-3/0.log"):
         obstore.put(memory, key, b"1")
@@ -120,7 +120,7 @@ def test_an_object_whose_parts_fail_is_not_stored(size_bytes: int) -> None:
 
 
 def test_an_upload_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its broker gave it up before, and another may have deleted the segment since."""
+    """The broker that uploads gave up earlier, and another broker may have deleted the segment since."""
     seconds = iter(range(0, 10_000, 700))
     monkeypatch.setattr(bucket_store, "monotonic_s", lambda: next(seconds))
     memory = MemoryStore()
@@ -143,7 +143,7 @@ def test_a_key_outside_the_folder_is_refused(tmp_path: Path, key: str) -> None:
 
 
 def test_bucket_that_cannot_be_reached_is_one_sentence_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing listens; the error has neither the key nor its secret."""
+    """Nothing listens at the address; the error contains neither the key nor its secret."""
     for name, value in {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "AKIAKEY", "AWS_SECRET_ACCESS_KEY": "sesame",
         "AWS_REGION": "us-east-1",
@@ -170,7 +170,7 @@ def test_a_bucket_without_the_library_names_the_extra(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("address", ["s3:/bucket", "ftp://bucket/x", "s3://key:secret@bucket/x", "/no/such/folder"])
 def test_addresses_that_are_refused(address: str) -> None:
-    """The error does not repeat what may be a secret."""
+    """The error does not repeat an address, which may contain a secret."""
     with pytest.raises(ObjectStoreError) as raised:
         open_storage(address)
     assert "secret" not in str(raised.value)

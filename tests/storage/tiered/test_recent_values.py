@@ -1,4 +1,4 @@
-"""What is kept of the values that were used."""
+"""Which recently used values the cache keeps."""
 
 from kafka_zk.storage.tiered.recent_values import RecentValues
 

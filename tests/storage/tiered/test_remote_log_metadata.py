@@ -21,7 +21,9 @@ def find(log: RemotePartitionLog, epoch: int, offset: int) -> int | None:
 
 
 def test_segment_can_be_read_between_copy_and_deletion_only() -> None:
-    """A lookup finds it in COPY_SEGMENT_FINISHED alone, and it is forgotten after DELETE_SEGMENT_FINISHED."""
+    """A lookup finds the segment only in COPY_SEGMENT_FINISHED, and the segment is forgotten after
+    DELETE_SEGMENT_FINISHED.
+    """
     log = RemotePartitionLog()
     assert log.apply(FIRST) and find(log, 0, 5) is None
     assert log.apply(update(FIRST, FINISHED)) and find(log, 0, 5) == 1
@@ -95,13 +97,13 @@ def test_segment_is_found_by_each_of_its_epochs_within_its_bounds() -> None:
 def test_gaps_are_what_no_lookup_finds(
     starts: list[tuple[int, int]], end: int, expected: list[tuple[int, int]]
 ) -> None:
-    """Before, between and after segments."""
+    """There are gaps before, between and after segments."""
     log = remote_log(*(segment(number, first, last) for number, (first, last) in enumerate(starts, 1)))
     assert list(gaps(log, [(0, 0)], 0, end)) == expected
 
 
 def test_gap_over_several_epochs_is_one() -> None:
-    """The segments of epoch 1 are gone: one gap from the middle of epoch 0 to the middle of epoch 2."""
+    """The segments of epoch 1 are gone, which leaves one gap from the middle of epoch 0 to the middle of epoch 2."""
     log = remote_log(segment(1, 0, 4), segment(2, 25, 39, (2, 25)))
     assert list(gaps(log, [(0, 0), (1, 10), (2, 20)], 0, 40)) == [(5, 24)]
 
@@ -109,7 +111,7 @@ def test_gap_over_several_epochs_is_one() -> None:
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9), st.integers(0, 2)), max_size=8), st.integers(0, 40))
 @example([(18, 9, 2), (26, 0, 2)], 28)
 def test_gaps_equal_a_lookup_of_each_offset(rows: list[tuple[int, int, int]], end: int) -> None:
-    """For any segments, overlapping or of other epochs."""
+    """The property holds for any segments, even if they overlap or are of other epochs."""
     log = remote_log(
         *(segment(number, start, start + more, (epoch, start)) for number, (start, more, epoch) in enumerate(rows))
     )
@@ -123,7 +125,7 @@ def test_gaps_equal_a_lookup_of_each_offset(rows: list[tuple[int, int, int]], en
 
 
 def test_deleted_partition_is_forgotten() -> None:
-    """No records about its segments are needed."""
+    """No records about the partition's segments are needed."""
     metadata = RemoteLogMetadata()
     metadata.apply(FIRST)
     for state in RemotePartitionDeleteState:

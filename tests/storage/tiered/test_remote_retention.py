@@ -14,7 +14,7 @@ from tests.storage.tiered.segments import DELETING, FINISHED, remote_log, segmen
 
 FOREVER = dataclasses.replace(LogConfig(), retention_ms=-1)
 SEGMENTS = [segment(number, start, start + 9, at_ms=start) for number, start in enumerate((0, 10, 20), 1)]
-"""Ten offsets, 100 bytes and 10 ms each."""
+"""Each segment has ten offsets, 100 bytes and 10 ms."""
 
 
 def deletion(
@@ -44,7 +44,7 @@ def test_retention_by_age(retention_ms: int, expected: tuple[int, list[int]]) ->
 
 
 def test_segment_without_timestamps_ages_from_its_copy() -> None:
-    """It was copied at 20, and now it is 50."""
+    """The segment was copied at 20, and the current time is 50."""
     copied = dataclasses.replace(segment(1, 0, 9), max_timestamp_ms=-1)
     log = RemotePartitionLog()
     assert log.apply(copied) and log.apply(update(copied, FINISHED, at_ms=20))
@@ -63,14 +63,14 @@ def test_retention_by_size_counts_remote_and_local_bytes(retention_bytes: int, e
 
 
 def test_overlaps_are_counted_once() -> None:
-    """50 bytes for the offsets 0 to 4, 100 for 5 to 14: 150, not 200."""
+    """The total is 50 bytes for offsets 0 to 4 and 100 for 5 to 14: 150, not 200."""
     log = remote_log(segment(1, 0, 9), segment(2, 5, 14))
     for retention_bytes, expected in ((101, (0, [])), (100, (5, [])), (1, (5, [])), (0, (15, [1, 2]))):
         assert deletion(log, dataclasses.replace(FOREVER, retention_bytes=retention_bytes)) == expected
 
 
 def test_local_records_in_a_gap_count_with_the_segment_after_them() -> None:
-    """Only the leader has 10 to 19. They have 100 bytes, and are older than what follows."""
+    """Only the leader has 10 to 19. They take 100 bytes and are older than the segment after them."""
     log = remote_log(SEGMENTS[0], SEGMENTS[2])
     local = (LocalSegment(5, 15, 100, -1), LocalSegment(15, 30, 150, -1))
     for retention_bytes, expected in ((201, (0, [])), (200, (10, [1])), (1, (10, [1])), (0, (30, [1, 3]))):
@@ -87,7 +87,9 @@ def test_log_start_offset_deletes_what_lies_before_it() -> None:
 
 
 def test_lost_lineage_is_kept_until_the_log_start_offset_has_passed_it() -> None:
-    """Segment 2 is of epoch 1, which the leader does not have, and 4 was replaced by 3. Neither stops retention."""
+    """Segment 2 is of epoch 1, which the leader does not have, and segment 3 has replaced segment 4. Neither stops
+    retention.
+    """
     log = remote_log(segment(1, 0, 9), segment(2, 10, 19, (1, 10)), segment(4, 12, 15, (2, 12)))
     for each in (segment(3, 10, 19, (2, 10)), segment(5, 20, 29, (2, 20))):
         assert log.apply(each) and log.apply(update(each, FINISHED))

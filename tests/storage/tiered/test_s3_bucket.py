@@ -1,4 +1,4 @@
-"""Segments in a bucket of S3 over HTTP, and servers that fail."""
+"""Segments in an S3 bucket over HTTP, and servers that fail."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 @contextmanager
 def server_that(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    """The address of an HTTP server with this answer to everything."""
+    """The address of an HTTP server that handles every request with this function."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -90,7 +90,7 @@ def test_a_large_segment_is_uploaded_in_parts(tmp_path: Path, s3: S3) -> None:
 
 
 def test_a_missing_bucket_is_no_missing_object(s3: S3) -> None:
-    """Nor is anything deleted in it."""
+    """A deletion in a missing bucket fails, too."""
     store = bucket_at(s3.endpoint, "elsewhere")
     calls: list[Callable[[], object]] = [
         lambda: store.get("x", 1), lambda: store.get_range("x", 0, 1), lambda: store.put("x", iter((b"1",))),
@@ -117,7 +117,7 @@ def test_a_missing_bucket_is_no_missing_object(s3: S3) -> None:
 def test_a_server_that_refuses_is_one_sentence_without_secrets(
     body: bytes, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Real ones repeat the access key and what was to be signed."""
+    """Real servers repeat the access key and the string to sign."""
 
     def refuse(request: BaseHTTPRequestHandler) -> None:
         request.send_response(403)
@@ -140,7 +140,7 @@ def test_a_server_that_refuses_is_one_sentence_without_secrets(
 
 
 def test_a_server_that_hangs_fails_the_call_within_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library's own: a call ends without the broker's deadline, too."""
+    """The library has its own deadline, so a call ends even without the broker's."""
     ended = Event()
     for name in ("_REQUEST_TIMEOUT", "_RETRY_TIMEOUT"):
         monkeypatch.setattr(bucket_store, name, timedelta(milliseconds=200))
@@ -158,7 +158,7 @@ def test_a_server_that_hangs_fails_the_call_within_its_deadline(monkeypatch: pyt
 
 
 def replying(status: int, body: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
-    """Reads the request, and answers."""
+    """Reads the request, and responds."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
         request.rfile.read(int(request.headers.get("Content-Length", 0)))
@@ -186,7 +186,7 @@ def deletion(code: str) -> bytes:
 def test_an_answer_that_is_not_of_the_bucket_is_no_deletion(
     status: int, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A proxy may give it. The metadata would forget the segment, and its objects would stay for ever."""
+    """A proxy may send such a response. The metadata would forget the segment, and its objects would stay forever."""
     monkeypatch.setattr(bucket_store, "_RETRY_COUNT", 0)
     with server_that(replying(status, body)) as endpoint, pytest.raises(ObjectStoreError, match="k/x: "):
         bucket_at(endpoint).delete("k/x")
@@ -199,8 +199,9 @@ def test_a_server_that_reports_missing_keys_has_deleted_them(monkeypatch: pytest
 
 
 def test_an_upload_whose_end_is_not_confirmed_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The response to the last request was lost, and its repetition finds no upload. That does not mean that an object
-    is missing."""
+    """The response to the last request was lost, and the retry finds no upload. That does not mean that an object is
+    missing.
+    """
     monkeypatch.setattr(bucket_store, "_RETRY_COUNT", 0)
     begun = b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
     requests: list[str] = []
@@ -218,7 +219,9 @@ def test_an_upload_whose_end_is_not_confirmed_has_failed(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("is_path_style", [True, False])
 def test_the_endpoint_of_the_environment_is_not_used(is_path_style: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library would leave the bucket out of such an address, so the first folder of the key would be the bucket."""
+    """With such an address, the library would omit the bucket from the path, so the first folder of the key would
+    become the bucket.
+    """
     monkeypatch.setattr(bucket_store, "_RETRY_COUNT", 0)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://127.0.0.1:1")
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")  # nothing leaves this machine

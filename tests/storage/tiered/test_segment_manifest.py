@@ -1,4 +1,4 @@
-"""Manifests of Aiven's plugin: the strings of its own tests, and damaged ones."""
+"""Manifests of Aiven's plugin: strings from the plugin's own tests, and damaged ones."""
 
 import json
 from typing import Any
@@ -27,9 +27,9 @@ FIXED = (
     '"partition":42}},"id":"adh9f8BMS4anaUnD8KWfWg"},"startOffset":0,"endOffset":1000,"maxTimestampMs":1000000000,'
     '"brokerId":2,"eventTimestampMs":2000000000,"segmentLeaderEpochs":{"0":100,"1":200,"2":300}}}'
 )
-"""SegmentManifestV1SerdeTest.java."""
+"""The string is from SegmentManifestV1SerdeTest.java."""
 CHUNKS = "KLUv/SAPeQAAAAAAAwAAAAoBAAoAAAAe"
-"""Of 10, 20 and 30 bytes; ChunkIndexSerializationTest.java."""
+"""Chunks of 10, 20 and 30 bytes; the string is from ChunkIndexSerializationTest.java."""
 
 SEGMENT = RemoteLogSegmentMetadata(
     RemoteLogSegmentId(
@@ -38,7 +38,7 @@ SEGMENT = RemoteLogSegmentMetadata(
     0, 1000, 1_000_000_000, 2_000_000_000, ((0, 100), (1, 200), (2, 300)), 1000, None,
     RemoteLogSegmentState.COPY_SEGMENT_STARTED,
 )  # fmt: skip
-"""What the strings describe; broker 2 copied it."""
+"""The segment that the strings describe; broker 2 copied it."""
 VARIABLE = {"type": "variable", "originalChunkSize": 100, "originalFileSize": 250, "transformedChunks": CHUNKS}
 
 
@@ -47,18 +47,18 @@ def manifest(**changes: Any) -> bytes:
 
 
 def test_fixed_chunks_add_up() -> None:
-    """Ten chunks of 110 bytes, and five indexes of one byte."""
+    """The segment has ten chunks of 110 bytes, and five indexes of one byte."""
     assert parse_manifest(FIXED.encode()).sizes == ManifestSizes("adh9f8BMS4anaUnD8KWfWg", 1000, 1100, 5)
 
 
 def test_variable_chunks_add_up() -> None:
-    """Compressed chunks of 10, 20 and 30 bytes."""
+    """The compressed chunks have 10, 20 and 30 bytes."""
     assert parse_manifest(manifest(chunkIndex=VARIABLE)).sizes[1:3] == (250, 60)
 
 
 @pytest.mark.parametrize("has_transactions", [True, False])
 def test_manifests_are_written_as_by_the_plugin(has_transactions: bool) -> None:
-    """To the byte: the tests of the plugin compare these strings, too."""
+    """The manifests are equal byte for byte: the plugin's tests compare these strings, too."""
     string = FIXED
     if not has_transactions:
         string = string.replace('"transaction":{"position":4,"size":1}', '"transaction":null')
@@ -72,7 +72,7 @@ def test_manifests_are_written_as_by_the_plugin(has_transactions: bool) -> None:
     ("size", "final", "expected"), [(250, 30, 2 * 110 + 30), (300, 110, 330), (99, 105, 105), (0, 0, 0)]
 )
 def test_last_fixed_chunk_has_its_own_size(size: int, final: int, expected: int) -> None:
-    """Three chunks, exactly three, one, none."""
+    """The cases are three chunks with a shorter last one, exactly three, one, and none."""
     index = {"type": "fixed", "originalChunkSize": 100, "originalFileSize": size, "transformedChunkSize": 110,
              "finalTransformedChunkSize": final}  # fmt: skip
     assert parse_manifest(manifest(chunkIndex=index)).sizes.log_bytes == expected
@@ -107,6 +107,6 @@ def test_damaged_manifests_are_refused(changes: dict[str, Any]) -> None:
 
 @given(st.integers(0, len(FIXED)), st.binary(max_size=20))
 def test_garbage_raises_storage_errors_only(kept: int, garbage: bytes) -> None:
-    """A cut manifest is never taken for a whole one."""
+    """A truncated manifest is never taken for a whole one."""
     with pytest.raises(StorageError):
         parse_manifest(FIXED.encode()[: kept - 1] + b"\xff" + garbage)

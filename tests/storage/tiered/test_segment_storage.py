@@ -55,7 +55,7 @@ def test_a_deleted_segment_is_missing_and_can_be_deleted_again(tmp_path: Path) -
 
 
 def test_a_part_that_is_deleted_while_it_is_read_is_missing(tmp_path: Path) -> None:
-    """It is not empty."""
+    """The read reports the part as missing, not as empty."""
 
     class Deleting(FileSystem):
         def open(self, path: str, flags: int) -> int:
@@ -74,7 +74,7 @@ def test_a_source_that_is_too_short_is_not_copied(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_an_error_of_the_store(tmp_path: Path) -> None:
-    """It says nothing about the log directory."""
+    """The error says nothing about the log directory."""
     source = data(tmp_path)
     system = FaultyFiles()
     system.fail("open", tmp_path / "kafka-tiered-storage", NO_SPACE)

@@ -25,7 +25,7 @@ SEGMENT = segment(1, 0, 9)
 
 
 def last_of(task: SegmentCopy | SegmentDeletion, *events: TaskEvent, now_ms: int = 5) -> TaskEffect | None:
-    """The effect of the last event."""
+    """The last effect of the last event."""
     effect = None
     for event in events:
         effect = task.step(event, now_ms)
@@ -33,7 +33,7 @@ def last_of(task: SegmentCopy | SegmentDeletion, *events: TaskEvent, now_ms: int
 
 
 def test_copy_writes_copies_and_writes() -> None:
-    """The objects are complete before the segment can be read."""
+    """The metadata say that the segment can be read only once all its objects are complete."""
     task = SegmentCopy(SEGMENT, 100)
     assert task.step(BEGUN, 1) == WriteMetadata(SEGMENT)
     assert task.step(WRITTEN, 2) == CopyObjects(SEGMENT)
@@ -43,7 +43,7 @@ def test_copy_writes_copies_and_writes() -> None:
 
 
 def test_deletion_writes_deletes_and_writes() -> None:
-    """The segment cannot be read any more before the first object is deleted."""
+    """The metadata say that the segment can no longer be read before its first object is deleted."""
     task = SegmentDeletion(SEGMENT)
     assert task.step(BEGUN, 1) == WriteMetadata(update(SEGMENT, DELETING, 1))
     assert task.step(WRITTEN, 2) == RemoveObjects(SEGMENT)
@@ -58,14 +58,14 @@ def test_a_deletion_that_begins_again_writes_only_its_end() -> None:
 
 
 def test_deletion_repeats_custom_metadata() -> None:
-    """Kafka's brokers replace what they know by what the record says, and may have to continue this deletion."""
+    """Kafka's brokers replace their metadata with those of the record, and may have to continue this deletion."""
     task = SegmentDeletion(dataclasses.replace(SEGMENT, custom_metadata=b"x"))
     for events, state in (((BEGUN,), DELETING), ((WRITTEN, REMOVED), DELETED)):
         assert last_of(task, *events) == WriteMetadata(update(SEGMENT, state, 5)._replace(custom_metadata=b"x"))
 
 
 def test_objects_of_a_failed_copy_are_deleted() -> None:
-    """They are not deleted while a thread may still write them, nor after they may have been read."""
+    """The task deletes no objects that a thread may still be writing or that readers may have used."""
     for events in ((STEP_FAILED,), (DEPOSED, COPIED), (DEPOSED, STEP_FAILED)):
         task = SegmentCopy(SEGMENT, 100)
         assert last_of(task, BEGUN, WRITTEN, *events) == RemoveObjects(SEGMENT)
@@ -77,7 +77,7 @@ def test_objects_of_a_failed_copy_are_deleted() -> None:
 
 
 def test_deposed_leader_begins_nothing() -> None:
-    """It finishes a record that it has sent already."""
+    """A deposed leader's task still finishes a record that it has already sent."""
     for task in (SegmentCopy(SEGMENT, 100), SegmentDeletion(SEGMENT)):
         assert last_of(task, BEGUN, DEPOSED) is None and task.state is TaskState.FAILED
     task = SegmentCopy(SEGMENT, 100)
@@ -85,7 +85,7 @@ def test_deposed_leader_begins_nothing() -> None:
 
 
 def test_late_copy_does_not_finish() -> None:
-    """Another leader may delete it as unfinished."""
+    """Another leader may delete the late copy as unfinished."""
     task = SegmentCopy(SEGMENT, 100)
     assert last_of(task, BEGUN, WRITTEN) == CopyObjects(SEGMENT)
     assert task.step(COPIED, 101, b"x") == RemoveObjects(dataclasses.replace(SEGMENT, custom_metadata=b"x"))

@@ -1,4 +1,4 @@
-"""What ``examine`` finds, one thing at a time, in a tier that is otherwise clean."""
+"""The findings of ``examine``, one at a time, in a tier that is otherwise clean."""
 
 from dataclasses import replace
 from typing import Any
@@ -50,7 +50,7 @@ def only(facts: TierFacts) -> Finding:
 
 
 def test_clean_tier_has_no_findings() -> None:
-    """Everything is counted, also what starts before the local log ends."""
+    """Everything is counted, including segments that start before the local log ends."""
     examined = examine(clean())
     assert (examined.findings, examined.not_checked) == ([], [])
     assert (examined.segment_count, examined.segment_bytes, examined.unreachable_count) == (3, 300, 0)
@@ -58,7 +58,7 @@ def test_clean_tier_has_no_findings() -> None:
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".snapshot"])
 def test_missing_object_is_found(suffix: str) -> None:
-    """A dangling copy: the metadata say that it was finished."""
+    """The copy is dangling: the metadata say that it was finished."""
     facts = clean()
     objects = {name: size for name, size in facts.objects.items() if name != key(SEGMENTS[1], suffix)}
     found = only(replace(facts, objects=objects))
@@ -97,7 +97,7 @@ def test_foreign_objects_are_orphans_of_no_topic() -> None:
 
 
 def test_objects_of_a_deleted_segment_are_orphans() -> None:
-    """Its metadata say DELETE_SEGMENT_FINISHED, so no broker will ever delete them."""
+    """The segment's metadata say DELETE_SEGMENT_FINISHED, so no broker will ever delete the objects."""
     facts = clean()
     for state in (DELETING, DELETED):
         facts.metadata.apply(update(SEGMENTS[0], state))
@@ -138,13 +138,13 @@ def test_tiering_that_was_turned_off_is_a_trap() -> None:
 
 
 def test_leftovers_of_a_deleted_topic_are_one_finding() -> None:
-    """It counts the bytes of all objects. There are no findings of gaps or missing objects."""
+    """The finding counts the bytes of all objects. There are no findings of gaps or missing objects."""
     found = only(replace(clean(), topics={UUID(int=5): TopicFacts("t", True)}, logs={}))
     assert (found.kind, found.size_bytes, len(found.keys)) == (Kind.DELETED_TOPIC, 3 * (100 + 4 * 7), 15)
 
 
 def test_replaced_segments_are_counted_only() -> None:
-    """Retention deletes them."""
+    """Retention deletes replaced segments."""
     facts = clean()
     bigger = segment(4, 10, 29)
     facts.metadata.apply(bigger)
@@ -161,7 +161,7 @@ def test_what_is_not_known_is_not_checked() -> None:
 
 
 def test_limit_to_topics_hides_what_belongs_to_others() -> None:
-    """It hides orphans and traps of other topics, and foreign objects."""
+    """The limit hides orphans and traps of other topics, and foreign objects."""
     facts = clean()
     other = replace(segment(9, 0, 9), segment_id=segment(9, 0, 9, tp=T._replace(topic_id=UUID(int=7))).segment_id)
     objects = {**facts.objects, **{each.key: 1 for each in LAYOUT.objects(other, None)}, "x": 1}
@@ -220,7 +220,7 @@ def test_second_look_confirms_the_first() -> None:
 
 
 def test_only_keys_that_both_looks_have_are_orphans() -> None:
-    """A partition that copies all the time has another segment in flight in each look."""
+    """While a partition copies continuously, each look sees another segment in flight."""
     facts = clean()
     first, second, always = (key(segment(number, 40, 49)) for number in (7, 8, 9))
     looks = [
@@ -242,7 +242,7 @@ def test_only_keys_that_both_looks_have_are_orphans() -> None:
     ],
 )  # fmt: skip
 def test_offsets_that_both_looks_miss_are_a_gap(starts: tuple[int, int], gaps: list[str]) -> None:
-    """Retention moves the log start offset, and so the beginning of the gap. The first segment is being deleted."""
+    """Retention moves the log start offset, and with it the start of the gap. The first segment is being deleted."""
     facts = clean()
     facts.metadata.apply(update(SEGMENTS[0], DELETING, NOW_MS))
     found = twice(*(replace(facts, logs={T: LogFacts(start, 35, [(0, 0)])}) for start in starts))
@@ -252,8 +252,7 @@ def test_offsets_that_both_looks_miss_are_a_gap(starts: tuple[int, int], gaps: l
 
 
 def test_what_one_look_could_not_check_is_said() -> None:
-    """A leader did not respond in the first look: what the second one finds is not confirmed, but it is not clean,
-    either."""
+    """A leader did not respond in the first look, so the second look's findings are neither confirmed nor dismissed."""
     away = replace(clean(), logs={T: "no leader"})
     examined = examine(replace(clean(), logs={T: LogFacts(0, 35, [(0, 0)])}), examine(away))
     assert (examined.findings, examined.not_checked) == ([], ["gaps of t-0: no leader"])
@@ -268,7 +267,9 @@ def test_segment_that_was_begun_while_objects_were_listed_is_no_orphan() -> None
 
 
 def test_metadata_that_are_not_understood_may_explain_anything_of_their_partitions() -> None:
-    """They may be those of a segment, of a finished copy, or of a deletion. A missing object is found nevertheless."""
+    """The records may be those of a segment, of a finished copy, or of a deletion. A missing object is found
+    nevertheless.
+    """
     copying = segment(4, 30, 39)
     facts = clean(copying)
     orphans = {key(segment(9, 40, 49)): 10, "kafka-tiered-storage/notes.txt": 5}
@@ -289,6 +290,6 @@ def test_metadata_that_are_not_understood_may_explain_anything_of_their_partitio
 
 
 def test_configuration_that_is_not_known_is_not_checked() -> None:
-    """Neither a trap nor a deleted topic is reported."""
+    """The check reports neither a trap nor a deleted topic."""
     examined = examine(replace(clean(), topics={T.topic_id: TopicFacts("t", "refused")}))
     assert (examined.findings, examined.not_checked) == ([], ["whether t is tiered: refused"])

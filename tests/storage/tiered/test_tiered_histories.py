@@ -25,7 +25,7 @@ def run() -> list[TieredWorld]:
 
 
 def test_every_offset_is_local_or_remote() -> None:
-    """The histories are not trivial, either: logs start late, and followers begin with remote state."""
+    """The histories are not trivial: logs start late, and followers begin with remote state."""
     worlds = run()
     assert sum(world.bootstrap_count for world in worlds) > HISTORIES
     assert sum(world.leader.log_start > 0 for world in worlds) > HISTORIES / 10
@@ -79,7 +79,7 @@ def followers_begin_after_the_segment_always(plant: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_planted_bug_is_noticed(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each safeguard is needed."""
+    """Each planted bug disables one safeguard, and the checks must notice it."""
     plant(monkeypatch)
     with pytest.raises(AssertionError):
         run()

@@ -1,6 +1,6 @@
 """A partition with two replicas and a remote log, in memory, driven by the pure cores. Every record has one byte.
 
-Each replica keeps a ghost of its whole history, by which ``check`` judges what a reader would get.
+Each replica keeps its whole history aside, and ``check`` compares it with what a reader would get.
 """
 
 import dataclasses
@@ -138,7 +138,7 @@ class TieredWorld:
         self.random.choice([self.leader, self.follower]).roll()
 
     def lag(self) -> None:
-        """The follower stops for a while, and leaves the ISR."""
+        """The follower stops for some time and leaves the ISR."""
         self.is_in_sync = False
         self._stopped_until_ms = self.now_ms + self.random.randint(5, 25)
 
@@ -154,7 +154,7 @@ class TieredWorld:
             self.follower.roll()
         self.leader, self.follower = self.follower, self.leader
         leader = self.leader
-        if self.random.random() < 0.5:  # brokers of Kafka and ours do so, but may fail before the epoch is durable
+        if self.random.random() < 0.5:  # brokers, Kafka's and ours, do this, but may fail before the epoch is durable
             leader.begin_epoch(self.epoch)
         leader.start_log_at(
             epoch_lineage.first_readable_offset(self.remote, leader.lineage, leader.log_start, leader.local_start)
@@ -243,7 +243,7 @@ class TieredWorld:
             if isinstance(effect, WriteMetadata):
                 if fate > 0.1:
                     event = TaskEvent.WRITTEN
-                if fate > 0.075:  # a failed write may have succeeded
+                if fate > 0.075:  # a failed write may have been applied
                     assert self.remote.apply(effect.record), "an illegal transition"
             elif isinstance(effect, CopyObjects):
                 event = self._copy_objects(effect.segment, fails=fate < 0.15)

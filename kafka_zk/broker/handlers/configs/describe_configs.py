@@ -140,7 +140,7 @@ async def _topic(services: Services, name: str) -> tuple[Make, Iterable[str]]:
 
     def make(key: str) -> Any:
         definition = TOPIC_CONFIGS.get(key)
-        if definition is None:  # written by an old tool
+        if definition is None:  # the key was written by an old tool
             shown = Synonym(name=key, value=None, source=ConfigSource.TOPIC_CONFIG)
             return _entry(key, None, [shown], None, read_only=False)
         value = config.property_text(key)

@@ -6,10 +6,9 @@ client requests them first next time.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from twisted.internet.defer import DeferredList, ensureDeferred
-
+from kafka_zk.base.turns import ClientWait, pause
 from kafka_zk.broker.handlers.data import conversion
 from kafka_zk.broker.handlers.data.partition_reads import PartitionReads
 from kafka_zk.broker.handlers.data.requested_partitions import RequestedPartition
@@ -18,12 +17,27 @@ from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.replica.fetch_session import Fetched
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import AbortedTransaction, FetchedPartition
+from kafka_zk.storage.log.log import Log
 
 if TYPE_CHECKING:  # most brokers have no remote storage
     from kafka_zk.broker.tiered.remote_reads import RemoteReads
+    from kafka_zk.broker.tiered.unclaimed_reads import ReadKey, RemoteRead
 
 READS_AT_ONCE = 8
 """Maximum number of concurrent reads. At 1 MiB each, this bounds the memory of a response."""
+
+
+T = TypeVar("T")
+
+
+class _Read(NamedTuple):
+    """A read of remote records. ``key``: for ``RemoteReads.leave``."""
+
+    requested: RequestedPartition
+    log: Log
+    max_bytes: int
+    key: "ReadKey"
+    records: "RemoteRead"
 
 
 async def read_remote(
@@ -32,7 +46,8 @@ async def read_remote(
     """Replace OFFSET_MOVED_TO_TIERED_STORAGE with records, except for followers and clients before message format 2.
     Returns the results, and the size of the new records.
 
-    If remote storage returns no records now, the fetch waits for ``max_wait_ms``; otherwise clients would retry
+    A partition that was not read within ``remote.fetch.max.wait.ms`` is empty, and the next fetch gets its records. If
+    remote storage returns no records at all, the fetch waits for ``max_wait_ms``; otherwise clients would retry
     immediately.
     """
     remote = services.remote_reads
@@ -45,42 +60,97 @@ async def read_remote(
     ]
     if not places:
         return fetched, 0
-    left_bytes = min(reads.request.max_bytes, services.config.fetch_max_bytes)
-    left_bytes = max(0, left_bytes - sum(len(result.records or b"") for _, result in fetched))
-    begun = [
-        ensureDeferred(_read(services, remote, reads, requested[place], left_bytes // min(len(places), READS_AT_ONCE)))
+    left_bytes = _left_bytes(services, reads, fetched)
+    begun = {
+        place: _begin(services, remote, reads, requested[place], left_bytes // min(len(places), READS_AT_ONCE))
         for place in places[:READS_AT_ONCE]
-    ]
-    found: list[Any] = await DeferredList(begun, fireOnOneErrback=True)
-    again = list(fetched)
-    for place, (_, result) in zip(places[:READS_AT_ONCE], found, strict=True):
+    }
+    is_late = await _wait(services, remote, [each for each in begun.values() if isinstance(each, _Read)])
+    again, size_bytes = list(fetched), 0
+    for place in places:
+        read = begun.get(place)
+        if isinstance(read, FetchedPartition):
+            result = read
+        elif read is not None and read.records.called:
+            result = await _result(services, reads, read)
+            size_bytes += len(result.records or b"")
+        else:
+            result = _nothing(services, requested[place])
         again[place] = again[place][0], result
-    for place in places[READS_AT_ONCE:]:
-        again[place] = again[place][0], _nothing(services, requested[place])
-    size_bytes = sum(len(result.records) for _, result in found)
-    if not any(result.error_code or result.records for _, result in again):
+    if not is_late and not any(result.error_code or result.records for _, result in again):
         tps = [requested[place].tp for place in places]
         await services.fetch_purgatory.wait(tps, lambda: False, reads.request.max_wait_ms)
     return again, size_bytes
 
 
-async def _read(
-    services: Services, remote: "RemoteReads", reads: PartitionReads, requested: RequestedPartition, max_bytes: int
-) -> FetchedPartition:
+def _left_bytes(services: Services, reads: PartitionReads, fetched: Fetched) -> int:
+    most_bytes = min(reads.request.max_bytes, services.config.fetch_max_bytes)
+    return max(0, most_bytes - sum(len(result.records or b"") for _, result in fetched))
+
+
+def _begin(
+    services: Services, remote: "RemoteReads", reads: PartitionReads, requested: RequestedPartition, most_bytes: int
+) -> _Read | FetchedPartition:
+    """Returns a FetchedPartition with the error of a partition that this broker does not serve."""
     fetch = requested.fetch
     try:
         partition = services.replicas.partition(requested.tp)
         log = partition.readable_log(fetch.current_leader_epoch)
-        found = await remote.read(
-            partition, log, fetch.fetch_offset, min(fetch.partition_max_bytes, max_bytes), reads.isolation
-        )
     except EXPECTED as error:
         return FetchedPartition(fetch.partition, error_code(error))
-    if found is None:
-        local = fetch._replace(fetch_offset=log.local_log_start_offset)
-        return reads.read(requested._replace(fetch=local), max_bytes, True)
+    max_bytes = min(fetch.partition_max_bytes, most_bytes)
+    return _Read(
+        requested, log, max_bytes, *remote.begin(partition, log, fetch.fetch_offset, max_bytes, reads.isolation)
+    )
+
+
+async def _wait(services: Services, remote: "RemoteReads", begun: Sequence[_Read]) -> bool:
+    """Wait until the reads have ended, for at most ``remote.fetch.max.wait.ms``. Leave those that have not, and return
+    True if there are any. Raises ClientGone, after it has left all."""
+    late = begun
+    try:
+        await _ended(pause(services.clock, services.config.remote_fetch_max_wait_ms / 1000), begun)
+        late = [each for each in begun if not each.records.called]
+    finally:
+        for each in late:
+            remote.leave(each.key, each.records)
+    return bool(late)
+
+
+def _ended(wait: ClientWait[None], begun: Sequence[_Read]) -> ClientWait[None]:
+    """End the wait when all reads have ended. A late read must not keep the others' records in memory, as it would in a
+    DeferredList."""
+    left = len(begun)
+
+    def note(result: T) -> T:
+        nonlocal left
+        left -= 1
+        if not left and not wait.called:
+            wait.callback(None)
+        return result
+
+    for each in begun:
+        each.records.addBoth(note)
+    if not begun:
+        wait.callback(None)
+    return wait
+
+
+async def _result(services: Services, reads: PartitionReads, read: _Read) -> FetchedPartition:
+    """The result of a read that has ended."""
+    fetch = read.requested.fetch
+    try:
+        found = await read.records
+    except EXPECTED as error:
+        return FetchedPartition(fetch.partition, error_code(error))
+    if isinstance(found, int):
+        if found != read.log.local_log_start_offset:
+            return _nothing(services, read.requested)  # local records have become remote: the next fetch reads them
+        local = fetch._replace(fetch_offset=found)
+        return reads.read(read.requested._replace(fetch=local), read.max_bytes, True)
+    found = found.at_most(read.max_bytes)
     aborted = [AbortedTransaction(each.producer_id, each.first_offset) for each in found.aborted]
-    return _nothing(services, requested)._replace(
+    return _nothing(services, read.requested)._replace(
         records=found.records, aborted_transactions=aborted if reads.reads_committed else None
     )
 

@@ -142,7 +142,7 @@ async def _leave_in_turns(services: Services, group_id: str, members: Sequence[A
     """Remove all members, even if the client disconnects."""
     turns = Turns(services.clock, ignores_disconnect=True)
     left: list[tuple[MemberIdentity, ErrorCode]] = []
-    for start in range(0, max(1, len(members)), AT_ONCE):  # at least once, even for another broker's group
+    for start in range(0, max(1, len(members)), AT_ONCE):  # at least one call, which checks the group
         if turns.is_over:
             await turns.next()
         error, some = services.coordinator.leave(

@@ -36,7 +36,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             codes[tp] = _error(services, context, tp)
     wanted = (tp for tp, code in list(codes.items()) if code is ErrorCode.NONE)
     part = list(islice(wanted, _MANY))
-    while True:  # at least once, because the group may not exist
+    while True:  # at least one call, which checks the group
         error, deleted = services.coordinator.offsets.delete(request.group_id, part)
         if error is not ErrorCode.NONE:
             return _refused(error)

@@ -83,7 +83,7 @@ async def _grow(services: Services, wanted: Any, others_count: int, quota: Mutat
         await services.topics.add_partitions(wanted.name, added)
     except NoNode:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.") from None
-    except NodeExists:  # a concurrent change
+    except NodeExists:  # another client has changed the topic
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic '{wanted.name}' has just been changed.") from None
     return len(added)
 

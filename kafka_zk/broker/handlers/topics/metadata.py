@@ -229,7 +229,7 @@ def _rows(
             error, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
             if version >= _LISTENER_NOT_FOUND_SINCE and info.leader in alive:
                 error = ErrorCode.LISTENER_NOT_FOUND
-        if version == 0:  # only brokers that the client can reach
+        if version == 0:  # contains only brokers that the client can reach
             replicas = [broker for broker in replicas if broker in reachable]
             isr = [broker for broker in isr if broker in reachable]
             if error is ErrorCode.NONE and len(replicas) < len(info.replicas):

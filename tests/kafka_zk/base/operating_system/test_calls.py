@@ -1,4 +1,4 @@
-"""Calls that only Linux has: where each is allowed, and a cluster without any of them."""
+"""Calls that exist only on Linux: where each is allowed, and a cluster that runs without them."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ ONLY_LINUX = {
     "memfd_create", "pidfd_open", "pipe2", "posix_fadvise", "posix_fallocate", "preadv", "prlimit", "pwritev",
     "sched_getaffinity", "sendfile", "splice",
 }  # fmt: skip
-"""Names in Python's modules; ``fsync`` has a weaker meaning on macOS."""
+"""Linux-only names in Python's modules; ``fsync`` is among them because it guarantees less on macOS."""
 _CANDIDATE = re.compile(rf"\b(?:{'|'.join(ONLY_LINUX)})\b|/proc|sys\.platform")
 
 PROGRAM = '''
@@ -46,7 +46,7 @@ def test_records_come_back(kafka_zk_cluster, make_topic):
 
 @pytest.mark.integration
 def test_a_cluster_works_without_any_of_them(tmp_path: Path) -> None:
-    """Only the launcher still uses one, because it ignores ``sitecustomize``."""
+    """Only the launcher still makes such a call, because it ignores ``sitecustomize``."""
     (tmp_path / "test_cluster.py").write_text(PROGRAM)
     (tmp_path / "lsof").write_text(LSOF)
     (tmp_path / "lsof").chmod(0o755)

@@ -37,7 +37,7 @@ def test_a_command_dies_with_a_parent_that_was_killed() -> None:
 
 
 def test_what_looks_for_the_parent_holds_no_pipe_and_ends_with_the_command() -> None:
-    """A supervisor takes the end of a pipe for the end of the command."""
+    """A supervisor takes end of file on a pipe to mean that the command has ended."""
     reading, writing = os.pipe()
     printing = [sys.executable, "-c", "import os; print(os.getpid())"]
     command = [sys.executable, "-c", WITHOUT_PRCTL, str(os.getpid()), *printing]

@@ -25,7 +25,7 @@ def test_a_process_may_open_as_many_files_as_the_system_allows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["ValueError", "OSError"])
 def test_macos_has_a_lower_limit_than_it_says(error: str) -> None:
-    """Its hard limit is infinite, but setting that value fails."""
+    """macOS reports an infinite hard limit, but setting the limit to that value fails."""
     code = f"""
 calls = []
 def set_limit(kind, limits):

@@ -1,4 +1,4 @@
-"""Memory that grows with its content."""
+"""Anonymous memory that grows with its content."""
 
 import mmap
 

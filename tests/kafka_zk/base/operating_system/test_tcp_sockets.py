@@ -43,7 +43,7 @@ def test_both_ends_of_a_connection_have_local_ports() -> None:
 
 
 def test_without_proc_lsof_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The output is that of lsof 4.95: an IPv4 and an IPv6 server, a connection, a socket that is not bound."""
+    """The lines are those of lsof 4.95 for an IPv4 and an IPv6 server, a connection, and an unbound socket."""
     fields = [
         "p4751", "n127.0.0.1:41707", "TST=LISTEN", "TQR=1", "n[::1]:45751", "TST=LISTEN", "n*:*", "TST=CLOSED",
         "n127.0.0.1:56740->127.0.0.1:41707", "TST=ESTABLISHED", "TQS=0",

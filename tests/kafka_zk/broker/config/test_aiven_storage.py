@@ -42,7 +42,7 @@ def test_a_folder() -> None:
 
 
 def test_compression() -> None:
-    """Also only of segments whose batches are not compressed."""
+    """Compression can also be limited to segments whose batches are not compressed."""
     keys = {"rsm.config.compression.enabled": "true", "rsm.config.compression.heuristic.enabled": "TRUE"}
     storage = RemoteStorageConfig.of(KafkaConfig.from_properties({**FOLDER, **keys})[0]).storage
     assert isinstance(storage, AivenStorageConfig) and storage.chunks == ChunkSettings(4 << 20, True, True)
@@ -57,7 +57,7 @@ def bucket(**more: str) -> S3Bucket:
 
 
 def test_a_bucket_of_amazon() -> None:
-    """Without keys, those of the environment are used."""
+    """Without credential keys, the credentials come from the environment."""
     assert bucket() == S3Bucket("tier", "eu-central-1", None, False, None, 5 << 20)
     assert bucket(**KEYS).credentials == S3Credentials("AKIAKEY", "sesame")
     with_token = bucket(**KEYS, **{f"{AWS}.session.token": "opensesame"})
@@ -65,7 +65,7 @@ def test_a_bucket_of_amazon() -> None:
 
 
 def test_a_bucket_of_another_server() -> None:
-    """The bucket is in the path, unless the configuration says something else."""
+    """The bucket name goes into the path, unless the configuration says otherwise."""
     endpoint = {f"{S3}.endpoint.url": "http://127.0.0.1:9000/"}
     size = {f"{S3}.multipart.upload.part.size": "26214400"}
     assert bucket(**endpoint, **size) == S3Bucket("tier", "eu-central-1", "http://127.0.0.1:9000", True, None, 25 << 20)
@@ -92,7 +92,7 @@ def test_a_bucket_of_another_server() -> None:
     ],
 )
 def test_a_setting_of_a_bucket_that_cannot_work_is_refused(key: str, text: str) -> None:
-    """Without the values of any key."""
+    """The message contains no value of any key."""
     with pytest.raises(InvalidBrokerConfig, match=f"^{key}: ") as raised:
         KafkaConfig.from_properties({**BUCKET, **KEYS, key: text})
     for value in (text, "AKIAKEY", "sesame"):
@@ -131,7 +131,7 @@ def test_a_token_needs_its_key() -> None:
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(key: str, text: str) -> None:
-    """In one sentence, which names the key, but not its value: it may be a secret."""
+    """The message is one sentence. It names the key but not the value, which may be a secret."""
     with pytest.raises(InvalidBrokerConfig, match=f"^{key}: ") as raised:
         KafkaConfig.from_properties({**FOLDER, key: text})
     assert not text or text not in str(raised.value)
@@ -143,8 +143,9 @@ def test_a_setting_that_cannot_work_is_refused(key: str, text: str) -> None:
     ["rsm.config.storage.s3.bucket.name", f"{AWS}.secret.access.key", "rsm.config.other", "rlmm.config.other"],
 )
 def test_keys_of_plugins_do_not_change_in_zookeeper(key: str) -> None:
-    """A restarted broker would look for the segments elsewhere, and secrets would be readable there. Kafka stores
-    them; what it stored is ignored, and hides no other key."""
+    """With changed keys, a restarted broker would look for the segments elsewhere, and ZooKeeper would hold readable
+    secrets. Kafka does store such keys; the broker ignores them, and they hide no other key.
+    """
     dynamic = DynamicBrokerConfig({**BUCKET, **KEYS})
     before = RemoteStorageConfig.of(dynamic.take({}, {}))
     for is_own in (True, False):

@@ -45,5 +45,5 @@ def test_there_is_no_authorizer_by_default() -> None:
 
 
 def test_super_users_are_separated_by_semicolons() -> None:
-    """The names of certificates contain commas."""
+    """The separator is not a comma, because certificate names contain commas."""
     assert super_users(" User:CN=a,O=b ;User:admin; ") == {"User:CN=a,O=b", "User:admin"}

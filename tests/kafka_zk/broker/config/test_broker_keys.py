@@ -27,7 +27,9 @@ ROWS = [pytest.param(row, id=name) for name, row in ALL_KEYS.items()]
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row_is_all_that_a_key_needs(row: BrokerKey[Any]) -> None:
-    """A key that is used has an attribute; every key has a documentation and a default that its own rules allow."""
+    """Each key that the broker uses has an attribute. Every key has documentation and a default that its own rules
+    allow.
+    """
 
     def value_in(config: KafkaConfig) -> object:
         attribute = row.name.replace(".", "_")
@@ -75,7 +77,9 @@ def test_the_table_is_in_the_order_of_describe_configs(table: type) -> None:
 
 
 def test_nothing_else_defines_keys() -> None:
-    """No literal in the broker's other modules lists keys, no other class has rows; ZooKeeper's keys have rows too."""
+    """No literal in the broker's other modules lists keys, and no other class has rows. ZooKeeper's keys have rows
+    too.
+    """
     assert [name for name in vars(KafkaConfig) if isinstance(vars(KafkaConfig)[name], BrokerKey)] == []
     assert all(ALL_KEYS[name].use is Use.ACCEPTED for name in SECURITY_KEYS)
     lists = []
@@ -96,8 +100,9 @@ def _lists_keys(node: ast.AST) -> bool:
 
 
 def test_topic_keys_have_their_defaults_in_the_broker() -> None:
-    """Only topic keys without a broker default in Kafka are missing; the spelling with the finest unit has
-    precedence."""
+    """Only the topic keys without a broker default in Kafka are missing. Of several spellings, the one with the finest
+    unit wins.
+    """
     only_topics = {
         "follower.replication.throttled.replicas", "leader.replication.throttled.replicas",
         "remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable",
@@ -110,7 +115,7 @@ def test_topic_keys_have_their_defaults_in_the_broker() -> None:
 
 
 def test_update_modes_are_kafkas() -> None:
-    """One key for each mode."""
+    """The test has one key for each update mode."""
     modes = [BROKER_CONFIGS[key].update for key in ("broker.id", "listeners", "ssl.key.password", "num.io.threads")]
     assert modes == [Update.READ_ONLY, Update.PER_BROKER, Update.PER_LISTENER, Update.CLUSTER_WIDE]
 

@@ -1,4 +1,4 @@
-"""A server.properties that requires security features which are not built starts no broker."""
+"""A broker refuses to start if its server.properties requires a security feature that is not built."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_defaults_and_keys_of_unused_listeners_only_warn(key: str) -> None:
 
 @pytest.mark.parametrize("key", ["ssl.keystore.location", "ssl.client.auth", "sasl.enabled.mechanisms"])
 def test_keys_of_listeners_with_security_are_used(key: str) -> None:
-    """These keys are neither refused nor named in a warning."""
+    """The broker neither refuses these keys nor names them in a warning."""
     secured = {"listeners": "SASL_SSL://:9092", "inter.broker.listener.name": "SASL_SSL"}
     values = {"ssl.keystore.location": "/k.pem", "ssl.client.auth": "none", "sasl.enabled.mechanisms": "PLAIN"}
     config, warnings = KafkaConfig.from_properties({**MINIMAL, **secured, key: values[key]})
@@ -82,7 +82,9 @@ def test_a_listener_takes_its_own_keys_of_security(key: str) -> None:
      "ssl.protocol"],
 )  # fmt: skip
 def test_a_key_without_effect_under_a_listener_is_named(key: str) -> None:
-    """Kafka reads some of these keys there. Without the warning, users would believe in a limit that does not exist."""
+    """Kafka reads some of these keys under a listener's prefix. Without the warning, users would rely on a limit that
+    does not exist.
+    """
     secured = {"listeners": "SASL_SSL://:9092", "inter.broker.listener.name": "SASL_SSL"}
     name = f"listener.name.sasl_ssl.{key}"
     _, warnings = KafkaConfig.from_properties({**MINIMAL, **secured, name: "1"})

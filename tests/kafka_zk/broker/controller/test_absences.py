@@ -50,8 +50,8 @@ def announced(cluster: Cluster) -> dict[int, list[str]]:
 
 @pytest.mark.parametrize(("unclean_start", "isr"), [(False, [0, 1, 2]), (True, [1, 2])])
 def test_a_leader_that_was_away_is_replaced(cluster: Cluster, unclean_start: bool, isr: list[int]) -> None:
-    """After a clean stop the log is complete, so the broker stays in the ISR. So do Kafka's brokers, which announce
-    nothing.
+    """After a clean stop the log is complete, so the broker stays in the ISR, even if it is a Kafka broker, which
+    announces nothing.
     """
     cluster.create("t", {0: [0, 1, 2]})
     cluster.settle()

@@ -94,7 +94,7 @@ NAMES = {0: "t", 1: "t", 2: "", 3: ""}
 
 
 def propose(cluster: Cluster, isr: list[int], version: int = 3, broker_id: int = 0, **other: Any) -> Any:
-    """The response to broker ``broker_id`` for t-0; ``other`` are fields of the partition or of the request."""
+    """Returns the response to broker ``broker_id`` for t-0. ``other``: fields of the partition or of the request."""
     state = cluster.state("t", other.get("partition_index", 0))
     assert state is not None
     cls = codec.request(ApiKey.ALTER_PARTITION)

@@ -28,7 +28,7 @@ SENDER = Sender(0, 1, 101)
 
 
 class Peer:
-    """A broker that responds when the test says so."""
+    """A broker that responds only when the test calls ``answer``."""
 
     def __init__(self, protocol: str = "3.9") -> None:
         self.clock = Clock()
@@ -161,7 +161,7 @@ def test_a_peer_without_a_common_version_is_reported(peer: Peer) -> None:
 
 
 def test_a_peer_that_does_not_offer_a_request_is_not_sent_it(peer: Peer) -> None:
-    """It does not receive the request in version 0 either."""
+    """The channel does not fall back to version 0 of the request."""
     del peer.versions[5]
     peer.channel.send(STOP)
     assert isinstance(peer.failures[0], UnsupportedPeer) and peer.asked == []
@@ -230,7 +230,9 @@ def test_the_version_is_that_of_the_inter_broker_protocol() -> None:
 
 
 def test_retries_to_many_brokers_are_paced() -> None:
-    """300 brokers that do not exist would cost 3,000 connections a second, so only a few are tried every 100 ms."""
+    """300 brokers that do not exist would cause 3,000 connection attempts a second, so the channels try only a few
+    every 100 ms.
+    """
     for count, retries in [(10, (50, 110)), (300, (50, 150))]:
         peer = Peer()
         peer.refuse = True
@@ -251,7 +253,7 @@ def test_retries_to_many_brokers_are_paced() -> None:
 
 
 def test_brokers_that_appear_at_once_are_connected_in_turns() -> None:
-    """3,000 registrations without a broker would delay clients for as long as 3,000 refused connections take."""
+    """Without turns, 3,000 stale registrations would delay clients for as long as 3,000 refused connections take."""
     peer = Peer()
     peer.refuse = True
     channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
@@ -269,7 +271,7 @@ def test_brokers_that_appear_at_once_are_connected_in_turns() -> None:
 
 
 def test_registrations_that_are_gone_before_their_turn_delay_no_broker() -> None:
-    """3,000 turns of 10 ms would leave a broker without its partitions for 28 s."""
+    """If each stale registration took a turn of 10 ms, a broker would be without its partitions for 28 s."""
     peer = Peer()
     peer.refuse = True
     channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
@@ -329,7 +331,9 @@ def test_a_known_broker_that_failed_is_retried_at_once() -> None:
 
 
 def test_retries_to_many_known_brokers_are_paced() -> None:
-    """A topic's znode may list thousands of replicas; 300 would be 3,000 connections a second."""
+    """A topic's znode may list thousands of replicas. Without pacing, 300 brokers would cause 3,000 connection attempts
+    a second.
+    """
     peer = Peer()
     peer.refuse = True
     channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9"))

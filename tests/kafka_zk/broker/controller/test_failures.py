@@ -1,4 +1,4 @@
-"""Invariants that hold although sessions expire, connections break or processes stop in the middle of an action.
+"""Invariants that hold even when sessions expire, connections break, or processes stop in the middle of an action.
 
 Each test runs under several seeds, which decide how long messages take and when the fault strikes.
 """
@@ -145,7 +145,7 @@ def test_a_controller_paused_beyond_its_session_resigns_when_it_wakes(seed: int)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_lost_answers_are_found_out(seed: int) -> None:
-    """Connections break all the time; the controller does nothing twice, leaves nothing out, and its term continues."""
+    """Connections break all the time. The controller repeats nothing, omits nothing, and stays in office."""
     cluster = Cluster(seed=seed)
     cluster.zookeeper.loss_probability = 0.02
     for name in ("t", "u", "v"):
@@ -158,7 +158,7 @@ def test_lost_answers_are_found_out(seed: int) -> None:
 
 
 def create_despite_losses(cluster: Cluster, name: str) -> None:
-    """Create a topic without losses, because the test is not about the administrator's own request."""
+    """Create a topic with no faults injected, because the test is not about the administrator's own request."""
     probability, cluster.zookeeper.loss_probability = cluster.zookeeper.loss_probability, 0.0
     cluster.create(name, ASSIGNMENT, name * 21 + "Q")
     cluster.zookeeper.loss_probability = probability

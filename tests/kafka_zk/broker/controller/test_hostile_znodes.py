@@ -81,7 +81,7 @@ def test_existing_topics_are_served_after_a_failover_with_it(cluster: Cluster, p
 
 
 def test_a_topic_that_is_mended_is_led(cluster: Cluster) -> None:
-    """This holds even if a controller that could not decode the topic was elected after its creation."""
+    """The controller leads the topic even if it was elected while the znode could not be decoded."""
     cluster.create("t", {0: [1], 1: [2]})
     cluster.settle()
     good, _ = cluster.zookeeper.tree.get(topic_path("t"))
@@ -240,7 +240,7 @@ def test_elections_do_not_come_faster_with_every_garbage_that_is_written(cluster
 def test_an_entry_that_cannot_be_understood_stays_in_the_znode_for_whoever_mends_it(
     cluster: Cluster, listed: object
 ) -> None:
-    """The entry stays even when the controller adds a topic id, which the old tool had left out."""
+    """The entry stays even when the controller adds the topic id that the old tool had omitted."""
     put(cluster, topic_path("t"), big(listed))
     cluster.settle()
     assert led_by(cluster, "t") == {0: 1}

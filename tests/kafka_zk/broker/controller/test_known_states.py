@@ -1,5 +1,5 @@
-"""A controller decides by the states that it knows and does not read them again. These states equal the stored ones. If
-one does not, the controller makes no decision by it.
+"""A controller decides by the partition states that it knows and does not read them again. The known states equal the
+stored ones; where one does not, the controller makes no decision based on it.
 """
 
 from contextlib import suppress
@@ -25,7 +25,7 @@ STEPS = 12
 
 @pytest.mark.parametrize("partitions", [1, 300])  # the partition alone in its multi, and with many others
 def test_a_leader_is_elected_from_the_isr_in_zookeeper(cluster: Cluster, partitions: int) -> None:
-    """The leader wrote a smaller ISR without a notification: the removed replica must not become the leader."""
+    """The leader wrote a smaller ISR without a notification. The controller must not elect the removed replica."""
     cluster.create("t", {number: [2, 1, 0] for number in range(partitions)})
     cluster.settle()
     behind = partitions // 2
@@ -42,7 +42,7 @@ def test_a_leader_is_elected_from_the_isr_in_zookeeper(cluster: Cluster, partiti
 
 
 def test_a_dead_replica_leaves_an_isr_that_its_leader_had_enlarged(cluster: Cluster) -> None:
-    """The controller knows the smaller ISR when the replica dies, and learns of the larger one only then."""
+    """The controller knows the smaller ISR when the replica dies, and learns of the larger ISR only afterwards."""
     cluster.create("t", {0: [0, 1, 2]})
     cluster.settle()
     info = cluster.state("t", 0)
@@ -176,8 +176,8 @@ class _History:
 
 
 def check(seed: int) -> None:
-    """Run one history. Then the controller's state must equal the state that a newly elected controller would read.
-    Only an ISR that was changed without a notification may be older.
+    """Run one history, then compare: the controller's state must equal the state that a newly elected controller would
+    read. Only an ISR that changed without a notification may be out of date.
     """
     history = _History(seed)
     for _ in range(STEPS):

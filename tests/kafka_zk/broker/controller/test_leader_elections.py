@@ -121,8 +121,8 @@ def test_an_order_that_cannot_be_understood_goes_too() -> None:
 
 
 def test_leaderships_go_back_by_themselves() -> None:
-    """If other brokers lead more than the configured percentage of the partitions that a broker should lead, it gets
-    back those for which it is in the ISR.
+    """If other brokers lead more than the configured percentage of the partitions that prefer this broker, the broker
+    regains leadership of those for which it is in the ISR.
     """
     cluster = Cluster(config=ControllerConfig(leader_imbalance_check_interval_seconds=20))
     cluster.create("t", {number: [2, 0] for number in range(10)})

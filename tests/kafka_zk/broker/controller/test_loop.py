@@ -93,7 +93,7 @@ def test_a_killed_leader_is_replaced_from_the_isr(cluster: Cluster) -> None:
 
 
 def test_who_takes_over_tells_no_part_of_a_topic(cluster: Cluster) -> None:
-    """A broker that has just started knows nothing of the partitions whose leaders stay."""
+    """A broker that has just started does not know the partitions whose leaders did not change."""
     cluster.create("t", {0: [0, 1, 2], 1: [1, 2, 0], 2: [2, 1, 0]})
     cluster.settle()
     cluster.kill(0)

@@ -94,7 +94,7 @@ def test_a_partition_without_live_replica_waits_for_its_broker() -> None:
 
 @pytest.mark.slow
 def test_creation_takes_few_round_trips_and_few_requests(cluster: Cluster) -> None:
-    """5,000 partitions take few multis, three requests per broker, and no request per partition."""
+    """5,000 partitions take a few multis and three requests per broker, with no request per partition."""
     cluster.settle()
     for broker in cluster.brokers:
         broker.requests.clear()

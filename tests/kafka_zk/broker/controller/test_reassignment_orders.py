@@ -30,7 +30,7 @@ def test_an_order_in_zookeeper_is_carried_out_and_goes() -> None:
 
 
 def test_an_order_that_moves_nothing_goes_though_nobody_can_lead() -> None:
-    """Otherwise, the order would block every later one."""
+    """If such an order stayed, it would block every later one."""
     cluster = moved()
     cluster.kill(1)
     cluster.settle(10_000)

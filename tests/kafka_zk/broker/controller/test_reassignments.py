@@ -173,7 +173,7 @@ def test_another_target_replaces_the_first() -> None:
 
 
 def test_a_cancelled_move_takes_the_leadership_back() -> None:
-    """The first target replica already leads, as it is the preferred leader."""
+    """The first target replica, being the preferred leader, already leads."""
     cluster = moved(5)
     alter(cluster, {0: [3, 4]})
     propose(cluster, [2, 1, 3], broker_id=2)

@@ -1,4 +1,4 @@
-"""From effects to few requests, and their messages in every supported version."""
+"""How effects become a few requests, and their messages in every supported version."""
 
 from typing import Any
 
@@ -59,7 +59,9 @@ def flushed(made: Context, *effects: Send) -> list[tuple[int, ControlRequest]]:
 def test_a_partition_that_cannot_be_encoded_drops_itself_only(
     made: Context, partition: int, replicas: tuple[int, ...], leadership: LeadershipInfo
 ) -> None:
-    """However the invalid partition got in, the requests contain all other partitions and can be encoded."""
+    """However the invalid partition got into the metadata, the requests contain all other partitions and can be
+    encoded.
+    """
     unfit = TopicPartition("u", partition)
     made.assign(unfit, ReplicaAssignment(replicas))
     made.leadership[unfit] = leadership
@@ -104,8 +106,7 @@ def test_many_effects_make_one_request_of_each_kind_per_broker(made: Context) ->
 
 
 def test_all_brokers_hear_of_some_partitions_before_any_hears_of_the_next(made: Context) -> None:
-    """A partition is not replicated from the time its leader receives the leader epoch until its follower receives it.
-    """
+    """Between the leader's and the follower's LeaderAndIsr with a new leader epoch, a partition is not replicated."""
     tps = [TopicPartition("t", number) for number in range(2, 2 * PARTITIONS_AT_ONCE + 3)]
     for tp in tps:
         made.assign(tp, ReplicaAssignment((1, 2)))
@@ -117,7 +118,7 @@ def test_all_brokers_hear_of_some_partitions_before_any_hears_of_the_next(made: 
 
 
 def test_full_requests_need_not_wait_for_the_rest(made: Context) -> None:
-    """This holds for LeaderAndIsr. Clients see all partitions of a topic at the same time, when all have leaders."""
+    """The rule is for LeaderAndIsr only. Clients see all partitions of a topic together, once all have leaders."""
     tps = [TopicPartition("t", number) for number in range(2, PARTITIONS_AT_ONCE + 4)]
     for tp in tps:
         made.assign(tp, ReplicaAssignment((1, 2)))

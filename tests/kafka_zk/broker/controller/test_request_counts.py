@@ -1,7 +1,7 @@
 """The cost of a change: requests to ZooKeeper and requests of the controller to its brokers, on the in-memory
 ZooKeeper.
 
-The table stands in docs/explanation/control-plane.md. A change that lowers a number updates the table.
+The table is in docs/explanation/control-plane.md. A change that lowers a number updates the table.
 """
 
 from collections import Counter
@@ -125,7 +125,7 @@ def _counts(before: Callable[[Cluster], object], change: Callable[[Cluster], obj
 
 
 def table() -> str:
-    """A Markdown table; for the controller's requests it also has the total number of their partitions."""
+    """Returns a Markdown table. For the controller's requests, it also shows the total number of their partitions."""
     rows = [f"| | {' | '.join(_COLUMNS)} |", f"|---|{'---|' * len(_COLUMNS)}"]
     for name, change in CHANGES.items():
         counts = _counts(*change)

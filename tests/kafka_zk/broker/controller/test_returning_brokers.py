@@ -1,4 +1,4 @@
-"""A broker that came back, and the responses from before its restart."""
+"""A broker that came back, and responses that date from before its restart."""
 
 from typing import Any
 

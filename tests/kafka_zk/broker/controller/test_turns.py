@@ -1,7 +1,7 @@
 """No turn of the reactor grows with the number of topics that a controller creates, deletes or takes over.
 
-Its broker serves no client during a turn. The length of a turn is measured by the calls of our functions, which are the
-same in every run; each call takes about a microsecond.
+Its broker serves no client during a turn. The test measures a turn by the number of calls of our functions, which is
+the same in every run; a call takes about a microsecond.
 """
 
 import sys
@@ -26,7 +26,7 @@ OTHERS = ("/tests/", "/twisted/", "/json/", "/random.py")
 
 
 class Turns:
-    """Count the calls in each turn, without those of brokers and ZooKeeper."""
+    """Counts the calls in each turn, except those of brokers and ZooKeeper."""
 
     def __init__(self) -> None:
         self.longest = 0

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to; the numbers are Java's."""
+"""Which partition a key belongs to; the expected numbers come from Java."""
 
 import sys
 
@@ -28,7 +28,7 @@ def test_the_hash_is_javas(group_id: str, java_hash: int) -> None:
 
 @pytest.mark.parametrize("length", [1, 255, 256, 257, 511, 512, 513, 10_922, 32_767])
 def test_long_keys_hash_as_in_java(length: int) -> None:
-    """The hash does not depend on the parts in which it is computed."""
+    """The hash is the same however the key is split into parts."""
     key = ("aé\U0001f600z" * length)[:length]
     encoded = key.encode("utf-16-be")
     hashed = 0

@@ -1,4 +1,4 @@
-"""All keys are spread over one number of partitions, however much of the topic the broker knows."""
+"""All keys are spread over the same number of partitions, however much of the topic the broker knows."""
 
 import uuid
 

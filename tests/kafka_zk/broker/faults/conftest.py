@@ -37,7 +37,9 @@ class Transport(StringTransport):
 
 
 class Function:
-    """The process of an intercepting function, without a socket. ``calls``: those that the broker has sent."""
+    """Stands for the process of an intercepting function, without a socket. ``calls``: the calls that the broker has
+    sent.
+    """
 
     def __init__(self) -> None:
         self.clock = Clock()

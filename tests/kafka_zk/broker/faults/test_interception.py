@@ -17,7 +17,7 @@ METADATA = ApiKey.METADATA
 
 
 class Exchanged:
-    """One Metadata request with an intercepting function; ``results``: the broker's result after all verdicts."""
+    """One Metadata request with an intercepting function. ``results``: what the broker does after all verdicts."""
 
     def __init__(self, installed: Installed) -> None:
         self.calls = installed.function.receive

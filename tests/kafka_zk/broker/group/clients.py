@@ -42,7 +42,7 @@ def assignment_of(generation_id: int, member_id: str) -> bytes:
 
 @dataclass
 class Client:
-    """A consumer, from its group's point of view."""
+    """A consumer, as its group sees it."""
 
     name: str
     group_instance_id: str | None = None
@@ -275,8 +275,8 @@ class World:
             self.broken.append(f"{client.name} got {code.name}")
 
     def _check_generation(self, effects: list[Effect]) -> None:
-        """A generation consists of the members that joined, and of static members. A sync deadline that passes removes
-        a member.
+        """A generation consists of the members that joined and of static members. A member that misses the sync
+        deadline is removed.
         """
         answered = {
             effect.result.member_id

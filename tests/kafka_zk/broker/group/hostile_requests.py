@@ -1,4 +1,4 @@
-"""Requests for a group that no client would send, by seed, and the judges of the group's behaviour.
+"""Requests to a group that no real client would send, by seed, and the judges of the group's behaviour.
 
 Each request starts as a valid one for the group, with ids and generations that the group has given out; then some
 fields are replaced. Between requests time passes, writes succeed or fail, late or in another order, and the broker
@@ -150,7 +150,7 @@ class HostileWorld:
         self.apply(self.group.sync(request, Reply(self._reply), self.now))
 
     def _who(self) -> tuple[str, str | None, int]:
-        """A member with its generation, or with that of another one."""
+        """A member id with its own generation, or with another member's."""
         member_id = self.member_id()
         instance_id = self.instance_id(member_id)
         if self.random.random() < 0.3:
@@ -259,7 +259,7 @@ class HostileWorld:
     # -- judges -------------------------------------------------------------------------------------------------------
 
     def judge(self) -> None:
-        """Invariants that hold after every request."""
+        """Check the invariants that hold after every request."""
         group, members = self.group, self.group.members
         waiting = {reply for member in members for reply in (member.joining, member.syncing) if reply is not None}
         if waiting != self._waiting:

@@ -283,7 +283,9 @@ NOT_UTF8 = "\ufffd" * 20_000
 
 
 def test_a_group_id_that_no_record_can_hold_is_invalid(world: World) -> None:
-    """Otherwise, its leader would wait indefinitely: the group cannot be stored."""
+    """If the coordinator accepted the id, the group's leader would wait indefinitely, because the group cannot be
+    stored.
+    """
     assert world.join(group=NOT_UTF8).error is ErrorCode.INVALID_GROUP_ID
     assert world.coordinator.describe(NOT_UTF8).error is ErrorCode.INVALID_GROUP_ID
 
@@ -383,7 +385,9 @@ def test_memory_is_counted_as_members_come_and_go(world: World) -> None:
 def test_what_comes_before_damage_in_the_log_is_loaded_all_the_same(
     world: World, caplog: pytest.LogCaptureFixture, position: int, damage: bytes
 ) -> None:
-    """Without these records, members would be unknown, and consumers would begin where auto.offset.reset says."""
+    """If these records were not loaded, members would be unknown, and consumers would start where auto.offset.reset
+    says.
+    """
     joined = world.stable_member()
     size = world.log.size_bytes
     world.write((encode_group_key("later"), None))

@@ -218,7 +218,7 @@ def test_the_protocol_is_voted_for(table: Table) -> None:
 
 
 def test_a_protocol_that_is_named_twice_counts_once(table: Table) -> None:
-    """Otherwise, a protocol that one member names twice would seem to be supported by two members."""
+    """A repeated protocol of one member must not count as the support of two members."""
     table.join(new="a", protocols=(("x", b"1"), ("x", b"2"), ("range", b"")))
     other = table.join(new="b", protocols=(("range", b""),))
     table.join("a", protocols=(("x", b"1"), ("x", b"2"), ("range", b"")))
@@ -226,7 +226,7 @@ def test_a_protocol_that_is_named_twice_counts_once(table: Table) -> None:
 
 
 def test_protocols_that_no_member_supports_any_more_are_forgotten(table: Table) -> None:
-    """A client may send new protocol names of 32 KB each without end."""
+    """A client may keep sending new protocol names of 32 KB each."""
     table.join(new="a")
     tracemalloc.start()
     try:
@@ -280,7 +280,7 @@ class TestStaticMembers:
         assert table.heartbeat("a1", 1, "a") is ErrorCode.NONE
 
     def test_one_that_comes_back_before_it_synced_is_awaited_under_its_new_id(self, table: Table) -> None:
-        """Otherwise, the group would rebalance for a member that has been replaced."""
+        """If the group waited for the old id, it would rebalance for a member that has been replaced."""
         table.join(new="a1", instance="a")
         table.join(new="b1", instance="b")
         table.join("a1", instance="a")
@@ -348,7 +348,7 @@ def test_who_waits_is_told_when_the_coordinator_goes(table: Table) -> None:
 
 
 def test_a_leader_that_joins_again_stays_it_whoever_came_before(table: Table) -> None:
-    """A silent static member has lost the leadership for good, although it is first in the list."""
+    """A silent static member has lost the leadership for good, although it comes first in the list."""
     table.join(new="a", instance="i")
     table.join(new="b")
     table.join("a", instance="i")

@@ -1,4 +1,4 @@
-"""The batch of a commit, built by hand, against the builder of batches and the formats of its records."""
+"""The hand-built batch of a commit, compared with the batch builder and with the formats of its records."""
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,7 @@ def test_it_is_what_the_builder_makes(group_id: str, committed: dict[TopicPartit
 
 @pytest.mark.parametrize("metadata", ["", "m"])
 def test_thousands_of_partitions(metadata: str) -> None:
-    """The record numbers in the batch take one, two and three bytes."""
+    """The record numbers in the batch take from one to three bytes."""
     committed = {
         TopicPartition("t", number): OffsetAndMetadata(number, -1, metadata, NOW_MS) for number in range(9_000)
     }

@@ -1,6 +1,4 @@
-"""Appends and markers that are reported in an order that differs from the log's, compared with a model that follows the
-log.
-"""
+"""Appends and markers, reported in another order than the log's, compared with a model that follows the log."""
 
 import random
 from dataclasses import dataclass, field

@@ -48,7 +48,7 @@ def test_offsets_read_as_they_were_written(offset: OffsetAndMetadata) -> None:
 
 
 def test_an_offset_with_an_expiry_is_written_in_the_version_that_has_one() -> None:
-    """It has no leader epoch."""
+    """This record version has no leader epoch."""
     encoded = encode_offset_value(OffsetAndMetadata(7, 3, "m", 1000, 2000))
     assert encoded[:2] == b"\x00\x01"
     assert decode_offset_value(encoded) == OffsetAndMetadata(7, -1, "m", 1000, 2000)
@@ -90,7 +90,7 @@ def test_a_value_of_an_unknown_version_is_refused(decode: object) -> None:
 
 
 def test_a_member_without_metadata_or_assignment_is_damage() -> None:
-    """Kafka's field tables have no null there."""
+    """Kafka's field tables do not allow null there."""
     member = b"\x00\x01a" + b"\x00\x01c" + b"\x00\x01h" + b"\x00\x00\x00\x09"
     group = b"\x00\x00" + b"\x00\x08consumer" + b"\x00\x00\x00\x01" + b"\x00\x05range" + b"\xff\xff"
     for missing in (b"\xff" * 4 + bytes(4), bytes(4) + b"\xff" * 4):

@@ -1,4 +1,5 @@
-"""The judges of the schedules can fail: each test removes one safeguard from the source, and some seed must detect it.
+"""The judges of the schedules can fail: each test removes one safeguard from the source, and at least one seed detects
+it.
 """
 
 import inspect

@@ -100,8 +100,8 @@ def restart(world: World) -> None:
 
 
 def test_offsets_of_a_transaction_count_from_its_commit_on(world: World) -> None:
-    """Until then a fetch returns the old offsets; a fetch that requires stable offsets gets a retriable error
-    (KIP-447).
+    """Until the commit, a fetch returns the old offsets, and a fetch that requires stable offsets gets a retriable
+    error (KIP-447).
     """
     commit_plainly(world, {T0: committed(3)})
     assert commit(world, {T0: committed(7), T1: committed(8)}) == {T0: NONE, T1: NONE}
@@ -136,7 +136,7 @@ def test_a_group_that_only_had_an_aborted_transaction_is_listed_until_the_cleanu
 
 
 def test_of_the_groups_that_no_transaction_committed_the_newest_1000_are_listed(world: World) -> None:
-    """A client may send any number of group ids. A group with offsets always stays."""
+    """A client may send any number of group ids. A group with committed offsets always stays."""
     refused = ErrorCode.UNKNOWN_MEMBER_ID
     commit(world, {T0: committed(7)})
     end(world)
@@ -150,7 +150,7 @@ def test_of_the_groups_that_no_transaction_committed_the_newest_1000_are_listed(
 
 
 def test_records_are_a_batch_of_the_transaction(world: World) -> None:
-    """They have the producer's id and epoch and sequence 0, as Kafka writes them."""
+    """The batch has the producer's id and epoch and sequence 0, as Kafka writes it."""
     commit(world, {T0: committed(7)})
     found = world.log.read(0, 1 << 20).slice
     assert found is not None
@@ -216,7 +216,9 @@ def test_long_metadata_are_refused_and_the_rest_is_stored(world: World) -> None:
 
 
 def test_the_order_in_the_log_counts_not_that_of_the_ends(world: World) -> None:
-    """A plain commit after the transaction's wins, whenever that transaction ends, both now and after a restart."""
+    """A plain commit that follows the transaction's in the log wins, whenever the transaction ends, both now and after
+    a restart.
+    """
     commit(world, {T0: committed(7)})
     commit_plainly(world, {T0: committed(9)})
     end(world)
@@ -327,7 +329,7 @@ def test_random_histories_agree_with_a_model_and_with_the_log(tmp_path: Path, se
 
 
 def test_an_offset_that_a_transaction_is_about_to_replace_does_not_expire(world: World) -> None:
-    """Otherwise, the new offset would be lost, because it lies before the tombstone."""
+    """If the old offset expired, the new offset would be lost, because it precedes the tombstone in the log."""
     commit_plainly(world, {T0: committed(3), T1: committed(4)})
     world.clock.advance(NO_DELAY.retention_ms / 1000 + 1)
     assert commit(world, {T0: committed(7, at_ms=world.clock.wall_ms())}) == {T0: NONE}
@@ -377,7 +379,7 @@ class Flushes:
 def test_a_marker_that_is_flushed_before_the_offsets_before_it_ends_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_committed: bool
 ) -> None:
-    """A marker ends all that lies before it in the log; the next transaction of the producer has its own marker."""
+    """A marker ends everything before it in the log; the producer's next transaction has its own marker."""
     world = World(tmp_path, replace(NO_DELAY, metadata_max_bytes=5))
     world.lead(properties={"flush.messages": "1"})
     flushes = Flushes(world, monkeypatch)

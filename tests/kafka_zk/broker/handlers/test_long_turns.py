@@ -100,7 +100,7 @@ def offset_fetch(version: int, count: int) -> Any:
 
 
 def offset_commit(_version: int, count: int) -> Any:
-    """Four times as many elements, because an unknown partition takes little work."""
+    """Four times as many elements, because an unknown partition costs little work."""
     return offset_commit_of(4 * count)
 
 
@@ -198,7 +198,7 @@ def test_a_large_request_is_answered_in_turns(
 
 @pytest.mark.parametrize("version", [0, 8])
 def test_a_commit_for_many_topics_is_carried_out_in_turns(broker: Harness, version: int) -> None:
-    """The commit has one partition of each topic instead of many of one."""
+    """The commit has one partition in each of many topics, instead of many partitions of one topic."""
     count = ELEMENTS // 4
     for index in range(count):
         broker.services.metadata.topics[f"t{index}"] = broker.services.metadata.topics["t"]

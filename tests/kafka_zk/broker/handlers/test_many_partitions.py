@@ -31,7 +31,7 @@ FIELDS = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "re
 
 @pytest.fixture
 def seen() -> list[int]:
-    """After each new log, the number of partitions with a leader that another request would see."""
+    """After each new log, the number of partitions that have a leader from another request's point of view."""
     return []
 
 
@@ -88,7 +88,7 @@ def test_partitions_are_taken_over_in_slices(slow: Harness, seen: list[int]) -> 
 
 
 def test_changes_of_partitions_wait_for_each_other(slow: Harness) -> None:
-    """Otherwise, a StopReplica would miss logs that an older LeaderAndIsr has yet to create."""
+    """If changes did not wait, a StopReplica would miss logs that an older LeaderAndIsr has yet to create."""
     led, stopped = lead_all(slow), stop_all(slow)
     assert not led.called and not stopped.called
     slow.clock.advance(0)
@@ -98,7 +98,7 @@ def test_changes_of_partitions_wait_for_each_other(slow: Harness) -> None:
 
 
 def test_a_configuration_that_changes_meanwhile_reaches_all(slow: Harness) -> None:
-    """This includes logs that are created with the old configuration after the announcement."""
+    """The change even reaches logs that are created with the old configuration after the announcement."""
     lead_all(slow)
     slow.configs.topics["t"] = {"retention.bytes": "99"}
     changed = ensureDeferred(live_config(slow, ConnectionQuotas()).changed("topics", "t"))
@@ -185,7 +185,7 @@ def test_a_replica_on_a_failed_log_directory_is_offline_though_its_broker_is_ali
 
 
 def test_topics_of_one_request_are_written_side_by_side() -> None:
-    """AT_ONCE topics are written at a time; a failure stays in its own place."""
+    """At most AT_ONCE topics are written at a time; a failure appears only in its own topic's result."""
     under_way: list[Deferred[int]] = []
 
     async def write(number: int) -> int:

@@ -64,7 +64,9 @@ def broker(harness: Make) -> Harness:
     ],
 )
 def test_offsets_are_found_by_time(broker: Harness, timestamp: int, found: tuple[int, int]) -> None:
-    """Earliest, latest, the largest timestamp, the first at or after a timestamp, and none."""
+    """The lookups are for the earliest offset, the latest, the largest timestamp, the first at or after a timestamp,
+    and none.
+    """
     answer = listed(broker, list_offsets(timestamp))
     assert (answer.offset, answer.timestamp) == found
 
@@ -77,13 +79,15 @@ def test_version_0_answers_with_a_list(broker: Harness) -> None:
 
 
 def test_version_0_looks_at_when_files_changed(broker: Harness) -> None:
-    """The end counts with the current time, so it is before every future timestamp and after every past one."""
+    """The end of the log counts as a record with the current time, so it precedes every future timestamp and follows
+    every past one.
+    """
     assert list(listed(broker, list_offsets(2**62, count=5), 0).old_style_offsets) == [3, 0]
     assert list(listed(broker, list_offsets(1, count=5), 0).old_style_offsets) == []
 
 
 def test_list_offsets_errors(broker: Harness) -> None:
-    """A special timestamp before its version, an unknown partition, a duplicate partition."""
+    """The cases are a special timestamp before its version, an unknown partition, and a duplicate partition."""
     assert listed(broker, list_offsets(-3), 6).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert listed(broker, list_offsets(-1, partition=5)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert listed(broker, list_offsets(-1, twice=True)).error_code == ErrorCode.INVALID_REQUEST

@@ -133,7 +133,7 @@ class Asker:
 
 @pytest.mark.parametrize("name", PRODUCED)
 def test_a_batch_leaves_nothing(broker: Harness, no_collector: None, name: str) -> None:
-    """Otherwise, twenty batches of 50 MB would stay in memory until the collector runs."""
+    """If references remained, twenty batches of 50 MB would stay in memory until the collector runs."""
     version, topic, records = PRODUCED[name]
     asker = Asker(broker)
     assert asker.ask(ApiKey.PRODUCE, version, produce(records, topic=topic))
@@ -151,8 +151,9 @@ def test_a_request_that_needs_too_much_leaves_nothing(broker: Harness, no_collec
 
 
 def test_an_answer_keeps_a_share_of_the_files_open(broker: Harness) -> None:
-    """Otherwise, a reader of all partitions that does not receive its responses would use up the process's descriptors,
-    and a log that cannot open its file takes its disk offline. Later responses return what this one left out.
+    """Without the share, a client that reads all partitions but does not receive its responses would use up the
+    process's descriptors, and a log that cannot open its file takes its disk offline. Later responses return what this
+    one omitted.
     """
     pool = broker.services.replicas.logs.pool
     pool.max_open_files = 32

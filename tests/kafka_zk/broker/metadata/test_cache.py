@@ -12,7 +12,7 @@ LED = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "repli
 
 
 def registered_again(request: Any, times: int = 1) -> Any:
-    """The request that a broker receives after it has registered again this many times."""
+    """The request that a broker receives after its ``times``-th new registration."""
     request.broker_epoch = 1 + times
     return request
 

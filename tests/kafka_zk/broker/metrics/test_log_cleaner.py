@@ -19,7 +19,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def values(broker: Broker) -> dict[str, float]:
-    """Values by metric name, without the prefix, and by the name of the log directory."""
+    """Values by metric name, without the prefix, and by log directory."""
     return {
         sample.name.removeprefix("kafka_log_")
         + "".join(f",{Path(value).name}" for value in sample.labels.values()): sample.value

@@ -17,7 +17,7 @@ from tests.kafka_zk.network.server import Server, request
 
 
 class Machine:
-    """A reactor whose clock may stand still while time passes."""
+    """A reactor that the test can block while time passes."""
 
     def __init__(self) -> None:
         self.now_s = 100.0

@@ -13,7 +13,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 
 @pytest.mark.parametrize("by_token", [False, True])
 def test_an_authorizer_hears_of_the_api_and_everything_else_stays(by_token: bool) -> None:
-    """Above all, whether the client has logged in with a token stays in the context. Without an authorizer the
+    """In particular, the context still says whether the client logged in with a token. Without an authorizer, the
     dispatcher is not wrapped.
     """
     seen: list[RequestContext] = []

@@ -37,7 +37,7 @@ def make_broker(clock: Any, client: Any, folder: Path, **properties: str) -> Any
 
 
 def test_a_shutdown_that_fails_still_ends_the_session(tmp_path: Path) -> None:
-    """Otherwise, the broker would count as alive until its session expires."""
+    """If the session stayed open, the broker would count as alive until the session expires."""
     closed: list[bool] = []
 
     class Client:
@@ -126,8 +126,8 @@ def test_a_broker_that_stops_follows_what_clients_may_do_until_they_are_gone(tmp
 
 
 def test_the_controller_is_told_of_a_failed_log_directory(tmp_path: Path) -> None:
-    """This holds even if the connection breaks during the notification: otherwise, clients would be sent here for
-    partitions that are not served.
+    """The notification succeeds even if the connection breaks in the middle of it. Without it, clients would be
+    directed to this broker for partitions that it does not serve.
     """
     world = World()
     failing, controller = world.clients
@@ -193,7 +193,7 @@ def test_controller_socket_timeout_ms_is_for_answers_too() -> None:
 
 
 def test_a_controller_connects_to_the_listener_of_brokers_only() -> None:
-    """Otherwise, the broker could send its password to another process on that port."""
+    """On any other listener, another process could hold the port and receive the broker's password."""
     config, _ = KafkaConfig.from_properties({"zookeeper.connect": "none:1"})
 
     def connect(*_: Any, **options: Any) -> None:

@@ -49,7 +49,7 @@ class Lab:
 
 def test_connections_are_counted_by_principal_and_host_and_told_when_they_change() -> None:
     lab = Lab()
-    [seen] = lab.look()  # the first event replaces what the broker reported before its restart
+    [seen] = lab.look()  # the first event replaces what the broker reported before it restarted
     assert (seen.clients, seen.throttled, seen.left_out) == ((), (), 0)
     assert lab.look() == []
     for host in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):

@@ -24,7 +24,7 @@ class Applied:
 
 @pytest.mark.parametrize("is_purged", [False, True])
 def test_a_change_during_the_start_is_applied(is_purged: bool) -> None:
-    """This holds even if a broker with a fast clock purges the announcement before the start is over."""
+    """The change is applied even if a broker with a fast clock purges the announcement before the start is over."""
     world = World(2)
     broker, tool = world.clients
     configs, applied = ConfigRegistry(tool), Applied()

@@ -75,7 +75,7 @@ def test_connection_limits_and_producer_expiration_follow(harness: Make) -> None
 
 
 def test_a_broker_that_stops_follows_only_users_and_quotas(harness: Make) -> None:
-    """Its other parts are closed, and a change would restart them."""
+    """The broker's other parts are closed, and a change would restart them."""
     broker, quotas = harness(), ConnectionQuotas()
     broker.configs.brokers["0"] = {"max.connections.per.ip": "4"}
     broker.configs.clients["c"] = {"producer_byte_rate": "5"}

@@ -256,7 +256,7 @@ def test_who_is_connected_is_told_from_the_first_secured_listener_on(
 
 
 def test_a_listener_that_goes_leaves_nothing_behind(running: Running) -> None:
-    """This includes the fetching of its OAuth provider's keys since the broker's start."""
+    """The broker also stops fetching keys from the listener's OAuth provider, which it has done since its start."""
 
     class Fetching:
         is_closed = False
@@ -299,7 +299,7 @@ def test_a_listener_that_lost_its_old_address_in_a_move_is_not_registered_until_
 def test_a_listener_comes_by_itself_once_its_port_is_free(
     running: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The attempts become rarer; the log has one line about them."""
+    """Retries become less frequent, and the log has one line about them."""
     monkeypatch.setattr(running.broker._dynamic_config, "check_listeners", lambda config: None)
     monkeypatch.setattr(listener_retry, "MIN_WAIT_MS", 5)
     attempts = 0

@@ -89,7 +89,9 @@ def test_another_file_is_taken_for_connections_to_come(broker: Running) -> None:
 
 
 def test_the_same_file_with_another_content_is_taken(broker: Running) -> None:
-    """Any change has this effect, because Kafka checks the files of a broker whenever its configuration is set."""
+    """Any configuration change reloads the file, because Kafka checks a broker's files whenever its configuration is
+    set.
+    """
     broker.alter({LOCATION: str(broker.keystore)})
     assert broker.renewals == 0
     broker.authority.write_keystore(broker.keystore, "broker", HOSTS)
@@ -177,7 +179,7 @@ CLIENTS_ONLY = {"listeners": "PLAINTEXT://127.0.0.1:9091,SSL://127.0.0.1:9092"}
 
 
 def test_a_key_must_fit_its_certificate(tmp_path: Path) -> None:
-    """This holds even for a listener that no broker connects to."""
+    """The check covers listeners that no broker connects to."""
     broker = Running(tmp_path, **CLIENTS_ONLY)
     other = broker.authority.write_keystore(tmp_path / "other.pem", "broker", HOSTS)
     key = other.read_text().partition("-----BEGIN CERTIFICATE-----")[0]
@@ -206,7 +208,7 @@ def test_a_trust_store_changes_but_is_not_added(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("client_auth", ["required", "requested"])
 def test_a_trust_store_that_clients_are_known_by_is_not_removed(tmp_path: Path, client_auth: str) -> None:
-    """Without it the broker would accept the certificates of every public authority."""
+    """Without a trust store, the broker would accept the certificates of every public authority."""
     broker = Running(tmp_path, **CLIENTS_ONLY, ssl_client_auth=client_auth)
     for key in ("ssl.truststore.location", "ssl.truststore.type"):
         del broker.dynamic.static[key]  # the removed trust store was a dynamic value
@@ -266,7 +268,7 @@ def test_other_keys_are_refused(broker: Running, key: str, told: str) -> None:
 
 
 def test_a_listener_that_goes_is_not_looked_at(tmp_path: Path) -> None:
-    """Its stores may be removed together with it."""
+    """A listener's stores may be removed together with the listener."""
     broker = Running(tmp_path, **CLIENTS_ONLY)
     broker.keystore.unlink()
     broker.alter({"listeners": "PLAINTEXT://127.0.0.1:9091"})

@@ -131,7 +131,7 @@ def test_a_broker_without_remote_storage_does_not_start_with_tiered_topics() -> 
 
 
 def test_an_invalid_configuration_deletes_nothing() -> None:
-    """The topic may keep its records for ever, so the broker's own retention cannot replace it."""
+    """The topic may keep its records forever, so the broker's own retention is no substitute."""
     found: list[Any] = []
     opened_with({"a": {"retention.ms": "-1", "segment.bytes": "x"}}, LogConfig()).addCallback(found.append)
     assert found == [{"a": DELETES_NOTHING}]

@@ -63,7 +63,9 @@ print(code, heavy or "lean")
     ["consume", "--topic", "t", "--bootstrap-server", "127.0.0.1:1"],
 ])  # fmt: skip
 def test_a_command_loads_no_client_of_others_and_no_pyopenssl(arguments: list[str]) -> None:
-    """Without them, a command takes half the CPU. In this test, no server listens, so the command fails."""
+    """Without these imports, a command takes half the CPU time. In this test no server listens, so the command
+    fails.
+    """
     assert run(COMMAND.format(arguments=arguments)).split() == ["1", "lean"]
 
 

@@ -55,7 +55,7 @@ def test_keys_are_fetched_until_the_listener_goes(reactor: LocalReactor, listene
 def test_a_broker_that_stops_during_the_first_fetch_fetches_no_more(
     reactor: LocalReactor, listener: ListenerSecurity
 ) -> None:
-    """During the first fetch it has no parts yet, and no listener is bound."""
+    """During the first fetch the broker has no parts yet, and no listener is bound."""
     keys = ListenerTokenKeys(Machine.of(reactor))
     fetching = ensureDeferred(keys.fetch("CLIENT", listener))
     keys.close()

@@ -73,7 +73,7 @@ def test_the_size_of_a_request_includes_its_header() -> None:
 
 
 def test_a_million_client_ids_take_bounded_memory() -> None:
-    """Some ids have 20 KB; active clients are not forgotten."""
+    """Some client ids have 20 KB. Active clients are not forgotten."""
     found = quotas(most_clients=100)
     found.set("clients", "<default>", {RATE: "1000000"})
     use(found, "u", "worker", 7)
@@ -116,7 +116,7 @@ def test_usage_says_who_uses_how_much_of_what() -> None:
 
 
 def test_another_client_id_does_not_end_the_pacing_of_its_user() -> None:
-    """A change of another user's quota does not end it either."""
+    """A change of another user's quota does not end it, either."""
     found = quotas()
     found.set("users", "u", {RATE: "1000"})
     bucket = found.of("User:u", "a", 0).produce

@@ -32,8 +32,8 @@ TOPIC = "t"
 
 
 class Client:
-    """A client that sends requests through a listener's settings, as a connection does. ``muted_ms``: after the last
-    response.
+    """A client that sends requests through a listener's settings, as a connection does. ``muted_ms``: how long it is
+    muted after the last response.
     """
 
     def __init__(self, broker: Harness, client_id: str | None = "c") -> None:
@@ -218,7 +218,7 @@ def test_followers_have_no_quota(broker: Harness) -> None:
 
 
 def test_a_follower_without_its_session_is_not_muted(broker: Harness) -> None:
-    """This happens after a restart of the leader, when replicas are already lagging."""
+    """A follower loses its session when the leader restarts, at a time when replicas are already lagging."""
     limit(broker, "users", "ANONYMOUS", request_percentage="0")
     client = Client(broker)
     answer = client.fetch(session=(12345, 7), replica_id=1)
@@ -263,7 +263,7 @@ def test_a_request_of_a_broker_is_exempt(broker: Harness, api_key: ApiKey) -> No
 
 @pytest.mark.parametrize("api_key", EXEMPT)
 def test_a_request_of_a_broker_counts_if_its_sender_is_none(broker: Harness, api_key: ApiKey) -> None:
-    """Otherwise a client whose requests are refused would never be throttled."""
+    """If such a request did not count, a client whose requests are refused would never be throttled."""
     limit(broker, "users", "ANONYMOUS", request_percentage="0")
     broker.services.authorizer = NoAuthorizer([])
     client = Client(broker)
@@ -403,7 +403,7 @@ def test_a_request_that_waits_is_closed_with_its_handler(broker: Harness) -> Non
 
 @pytest.mark.parametrize(("percentage", "expected_ms"), [("0.000001", 5_000), ("0", 5_000)])
 def test_the_longer_throttle_of_two_quotas_counts(broker: Harness, percentage: str, expected_ms: int) -> None:
-    """A throttle for request time lasts at most one sample."""
+    """The throttle time for a request quota is at most one sample."""
     limit(broker, "clients", "c", producer_byte_rate="10000", request_percentage=percentage)
     client = Client(broker)
     assert client.produce(100) == client.muted_ms == (1_000 if percentage == "0" else 0)

@@ -22,7 +22,7 @@ RATE = QuotaKey.PRODUCE.value
 
 
 class Broker:
-    """``rates``: the rates of addresses, as its listeners have them."""
+    """``rates``: the connection rates of addresses, as their listeners receive them."""
 
     def __init__(self, configs: ConfigRegistry) -> None:
         self.enforcement = Enforcement(ClientQuotas(QuotaWindow(), QuotaWindow()), Clock())
@@ -140,7 +140,7 @@ def test_two_writers_of_one_user_both_take_effect() -> None:
 
 
 def test_a_name_that_others_encoded_is_read_again() -> None:
-    """Our encoding of the name has no znode; reading it removes nothing."""
+    """The name in our encoding has no znode, so the read removes nothing."""
 
     async def story(configs: ConfigRegistry, world: World) -> None:
         await configs.set_entity("users", "a%2eb", {RATE: "1"})

@@ -50,7 +50,7 @@ def test_an_empty_client_id_has_no_quota_of_clients(entity_type: str, name: str,
 
 
 def test_names_are_compared_as_what_they_stand_for() -> None:
-    """A client may call itself ``<default>``, and another tool may encode more characters than ours."""
+    """A client may call itself ``<default>``, and another tool may percent-encode more characters than ours does."""
     table = QuotaTable()
     table.set("clients", "<default>", {RATE.value: "1"})
     table.set("clients", "%3Cdefault%3E", {RATE.value: "2"})

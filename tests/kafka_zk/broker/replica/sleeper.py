@@ -1,4 +1,4 @@
-"""Work for a helper process that never ends by itself."""
+"""Work for a helper process that ends only when it is killed."""
 
 import threading
 from typing import NamedTuple

@@ -21,7 +21,7 @@ Partition = Topic.AddPartitionsToTxnPartitionResult
 
 
 class Broker:
-    """A broker that responds to the last request when the test says so."""
+    """A broker that responds to the last request only when the test says so."""
 
     def __init__(self, highest: int = 5) -> None:
         self.versions: dict[int, tuple[int, int]] = {ApiKey.ADD_PARTITIONS_TO_TXN: (0, highest)}
@@ -114,7 +114,7 @@ def test_a_newer_question_takes_the_place_of_an_older_one() -> None:
 
 
 def test_who_is_told_of_a_newer_question_may_ask_again_at_once() -> None:
-    """The next request of the same connection does so."""
+    """The caller sends its next request from the callback of the failed one."""
     world = World()
     world.ask("a", label="under way")
     asking = maybeDeferred(world.manager.ask, TransactionToVerify("a", 7, 0), [P0])

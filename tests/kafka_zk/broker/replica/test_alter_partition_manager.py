@@ -21,7 +21,7 @@ IDS = {"t": T_ID, "u": U_ID}
 
 
 class Controller:
-    """A connection to the test; all messages on it pass through the codec."""
+    """A connection whose other end is the test; all messages pass through the codec."""
 
     def __init__(self, highest_version: int) -> None:
         self.versions = {int(ApiKey.ALTER_PARTITION): (0, highest_version)}
@@ -158,7 +158,9 @@ def test_a_partition_has_one_change_at_a_time() -> None:
 
 
 def test_a_partitions_error_is_told_and_the_others_are_written() -> None:
-    """The rest follows after a pause, because the leader may propose its refused change again immediately."""
+    """The remaining changes follow after a pause, because the leader may propose its refused change again
+    immediately.
+    """
     world = World()
     world.submit(U0)
     world.submit(T0)
@@ -211,7 +213,7 @@ def test_what_an_answer_leaves_out_is_asked_again() -> None:
 
 
 def test_a_controller_without_the_api_is_asked_again() -> None:
-    """Another controller may be elected."""
+    """Another controller may be elected in the meantime."""
     world = World()
     world.controller.versions.clear()
     world.submit(T0)

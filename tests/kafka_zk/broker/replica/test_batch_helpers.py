@@ -29,7 +29,7 @@ SAME = ConformWork(PickleBuffer(batch(2)), LogConfig(compression_type="uncompres
 
 
 class Threads:
-    """Work that was given to threads; it runs when the test says so."""
+    """Work given to threads, which runs only when the test says so."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Callable[[], object], Deferred[Any]]] = []
@@ -80,7 +80,7 @@ def outcome(waiting: "Deferred[Any]") -> list[Any]:
 
 
 def test_readers_do_not_keep_producers_waiting(helpers: BatchHelpers, threads: Threads, log: Log) -> None:
-    """Readers and producers each have a helper, which does one work at a time, in order."""
+    """Readers and producers each have a helper, which does one work item at a time, in order."""
     segment = log.segments.active
     reads = [outcome(helpers.run_on(segment, search(log))) for _ in range(3)]
     append_work = outcome(helpers.run(SAME))

@@ -96,7 +96,7 @@ def test_partitions_are_added_moved_and_forgotten() -> None:
 
 
 def test_a_partition_that_brought_records_goes_to_the_end() -> None:
-    """Otherwise, a byte limit would starve the partitions behind it."""
+    """If the partition stayed first, a byte limit would starve the partitions behind it."""
     cache = sessions()
     session_id = begin(cache, 0, 1, 2)
     records = FetchedPartition(0, high_watermark=0, log_start_offset=0, records=b"x")
@@ -125,7 +125,7 @@ def test_a_request_that_does_not_fit_its_session_is_refused(
 
 
 def test_a_session_ends_when_the_client_closes_it_or_wants_nothing_more() -> None:
-    """Epoch -1, and an empty session."""
+    """The client sends epoch -1 to close a session, or forgets all its partitions."""
     cache = sessions()
     first, second = begin(cache, 0), begin(cache, 0)
     ask(cache, request(first, -1, {}))
@@ -135,7 +135,7 @@ def test_a_session_ends_when_the_client_closes_it_or_wants_nothing_more() -> Non
 
 
 def test_a_full_cache_gives_up_only_what_was_long_unused() -> None:
-    """Otherwise, the new client gets no session."""
+    """Until a session has been unused for MIN_EVICTION_MS, a new client gets no session."""
     cache = sessions(slots=1)
     begin(cache, 0)
     assert ask(cache, request(0, 0, {0: 0}), now_ms=MIN_EVICTION_MS - 1).session is None
@@ -223,7 +223,7 @@ def test_a_follower_keeps_its_session_though_it_hears_of_a_partition_first() -> 
 
 
 def test_a_follower_takes_the_session_of_a_consumer() -> None:
-    """It replaces the least recently used session of a consumer, never another follower's."""
+    """A follower's session replaces the least recently used session of a consumer, never that of another follower."""
     cache = sessions(slots=2)
     begin(cache, 0)
     recent = begin(cache, 1)

@@ -66,7 +66,7 @@ def test_a_change_that_was_taken_back_is_not_sent() -> None:
 
 
 def test_what_was_asked_of_a_partition_is_known_until_the_next_request() -> None:
-    """This holds even if the partition has changed or is forgotten by the time of the response."""
+    """The request stays known even if the partition has changed or is forgotten by the time of the response."""
     handler = in_session(0, 1)
     handler.next_request()
     handler.want("t", partition(0, 5))

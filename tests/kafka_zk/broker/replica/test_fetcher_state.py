@@ -198,7 +198,7 @@ def test_an_unknown_epoch_means_the_high_watermark_to_old_protocols(log: ModelLo
 
 
 def test_an_epoch_without_a_record_is_forgotten(log: ModelLog) -> None:
-    """Otherwise, the leader would report the same divergence forever."""
+    """If the epoch stayed, the leader would report the same divergence forever."""
     log.leader_epochs.begin(3, 10)
     state = fetching(log, leader_epoch=4)
     fetched = FetchedPartition(0, 0, 20, 20, 0, b"", diverging_epoch=EpochEndOffset(2, 10))

@@ -1,4 +1,6 @@
-"""A broker's log cleaner: which log it cleans, when, and what voids a cleaning. Its helper processes are real here."""
+"""A broker's log cleaner: which log it cleans, when, and what cancels a cleaning. These tests use real helper
+processes.
+"""
 
 import errno
 import os
@@ -161,7 +163,7 @@ def test_the_dirtiest_comes_first(broker: Broker) -> None:
 
 
 def test_a_log_can_be_cleaned_at_once(broker: Broker) -> None:
-    """This holds however little of it is dirty, but not for a log whose topic is not compacted."""
+    """The log is cleaned however little of it is dirty, unless its topic is not compacted."""
     log = broker.log("t", 4, min_cleanable_dirty_ratio=1.0)
     other = broker.log("u")
     other.update_config(LogConfig())
@@ -172,7 +174,7 @@ def test_a_log_can_be_cleaned_at_once(broker: Broker) -> None:
 
 
 def test_a_topic_made_anew_is_cleaned_though_its_predecessor_could_not_be(broker: Broker) -> None:
-    """The list of uncleanable logs need not have been read in between."""
+    """The list of uncleanable logs may not have been read in the meantime."""
     broker.cleaner.manager.mark_uncleanable(broker.log("t"), "it is damaged")
     broker.logs.delete(TopicPartition("t", 0))
     log = broker.log("t")
@@ -183,7 +185,7 @@ def test_a_topic_made_anew_is_cleaned_though_its_predecessor_could_not_be(broker
 
 
 def test_a_log_that_is_to_be_cleaned_at_once_is_so_when_it_is_durable(broker: Broker) -> None:
-    """This includes the part that was not durable, or not committed, when the first part was cleaned."""
+    """Cleaning continues with the part that was not durable, or not committed, when the first part was cleaned."""
     log = broker.log("t", 4, min_cleanable_dirty_ratio=1.0)
     durable, log.recovery_point = log.recovery_point, 0
     log.update_high_watermark(4)
@@ -239,8 +241,8 @@ STEPS = ["before", "begun", "amid", "recovery point", "sync 1", "sync 2", "sync 
 @pytest.mark.parametrize("number", range(1, 9), ids=STEPS)
 @pytest.mark.parametrize("what", ["truncated", "deleted", "recreated", "led by another", "stopped", "reconfigured"])
 def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str, number: int) -> None:
-    """The change may happen at any point, and then nothing of the cleaning remains. A swap that has begun is completed
-    first.
+    """The change may happen at any point, and the cleaning then leaves nothing behind. A swap that has begun is
+    completed first.
     """
     log = broker.log("t")
 
@@ -330,7 +332,7 @@ def test_deaths_are_forgotten_with_the_log(broker: Broker) -> None:
 
 
 class Short(files.FileSystem):
-    """A machine that lacks a resource for some time when a partition's directory is synced."""
+    """A machine that temporarily lacks a resource when a partition's directory is synced."""
 
     def __init__(self, times: int, number: int) -> None:
         self._left = times
@@ -397,7 +399,7 @@ def test_a_damaged_log_is_marked_and_left_and_the_others_go_on(broker: Broker) -
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    log.cleaned_offset = 2  # the damage lies in the dirty part, so the log stays unchanged
+    log.cleaned_offset = 2  # the damage is in the dirty part, so the log stays unchanged
     broker.cleaner.start()
     for _ in range(3):
         broker.clock.advance(1)
@@ -451,7 +453,7 @@ def test_a_change_of_the_settings_holds_at_once(broker: Broker) -> None:
 
 
 def test_no_other_broker_opens_the_folder_while_a_helper_lives(broker: Broker, tmp_path: Path) -> None:
-    """Ours waits for the helper's end; Kafka's locks the whole file and fails."""
+    """A kafka-zk broker waits for the helper to end. A Kafka broker locks the whole file and fails."""
     helper = Helper(0, 0, broker.logs.directory_locks)
     broker.logs.shutdown()
     descriptor = os.open(tmp_path / "one" / ".lock", os.O_RDWR)

@@ -130,7 +130,7 @@ def test_other_acks_are_refused(world: World) -> None:
 
 
 def test_records_that_are_refused_are_free_without_the_collector(world: World) -> None:
-    """Otherwise, twenty batches of 50 MB would stay in memory until the collector runs."""
+    """If references remained, twenty batches of 50 MB would stay in memory until the collector runs."""
     world.tell()
     buffer = array("B", bytes(100))
     gc.disable()
@@ -147,7 +147,7 @@ def test_records_that_are_refused_are_free_without_the_collector(world: World) -
 
 @pytest.mark.parametrize("acks", [-1, 1])
 def test_an_append_is_answered_when_its_flush_is_done(world: World, acks: int) -> None:
-    """The record is in the log before, but not readable."""
+    """Before its flush, the record is in the log but not readable."""
     world.tell(properties=FLUSHED)
     world.tell(U)
     answers = world.append(T, U, acks=acks)
@@ -198,7 +198,7 @@ def test_waiting_for_the_high_watermark_ends_with_the_timeout_or_the_leadership(
 
 
 def test_a_disk_that_fails_in_a_flush_takes_back_what_it_had_taken(world: World) -> None:
-    """This includes a partition without flushes in the same directory."""
+    """All appends in the directory fail, including those to a partition without a pending flush."""
     world.tell(properties=FLUSHED)
     world.tell(U)
     answers = world.append(U, T)
@@ -267,7 +267,7 @@ def test_a_stopped_replica_is_hosted_no_more(world: World) -> None:
 
 
 def test_an_append_is_not_acknowledged_by_a_later_term_of_the_same_leader(world: World) -> None:
-    """During the flush the lead was lost, the record truncated, and the lead won back."""
+    """During the flush, the broker lost the leadership, truncated the record, and regained the leadership."""
     world.tell(properties=FLUSHED)
     answers = world.append(T)
     world.tell(leader=1, leader_epoch=1, isr=(0, 1), replicas=(0, 1), properties=FLUSHED)

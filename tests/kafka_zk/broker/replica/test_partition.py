@@ -89,7 +89,7 @@ def test_a_leader_fences_clients_by_epoch(log: Log) -> None:
 
 @pytest.mark.parametrize("role", REFUSALS)
 def test_a_partition_that_cannot_be_served_says_why(role: Role, log: Log) -> None:
-    """This error comes before any error about epochs."""
+    """This error takes precedence over errors about epochs."""
     partition = partition_with_log(log, told())
     partition.become(REFUSALS[role])
     assert partition.role is role
@@ -114,7 +114,7 @@ def test_what_is_being_flushed_is_not_committed(log: Log) -> None:
 
 
 def test_the_first_of_two_flushes_commits_what_it_made_durable(log: Log) -> None:
-    """The rest waits for the second flush."""
+    """The rest of the records wait for the second flush."""
     partition = partition_with_log(log, told())
     partition.flush_begins(3)
     log.flush()

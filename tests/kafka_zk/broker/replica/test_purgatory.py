@@ -25,7 +25,7 @@ def test_a_request_completes_when_its_condition_holds_at_a_check() -> None:
 
 
 def test_a_request_expires_with_false() -> None:
-    """After the timeout the purgatory keeps nothing of it."""
+    """After the timeout, the purgatory keeps nothing of the request."""
     clock = Clock()
     purgatory = Purgatory(clock)
     waiting = purgatory.wait(["a"], lambda: False, 1000)

@@ -92,7 +92,7 @@ def test_a_check_elsewhere_counts_but_not_the_start_of_its_process(world: World)
 
 
 def test_credit_is_bounded(world: World) -> None:
-    """A night without producers must not pay for an unlimited day."""
+    """A night without producers must not earn a whole day of unlimited checks."""
     world.now_s += 100_000
     for _ in range(1000):
         world.check(batch())

@@ -34,7 +34,7 @@ class Leader:
 
 
 def test_the_high_watermark_is_what_all_in_sync_have() -> None:
-    """It is unknown before all members have fetched in this term."""
+    """The high watermark is unknown until all members have fetched in this term."""
     leader = Leader()
     assert leader.mark == -1
     leader.fetch(A, 8)
@@ -103,7 +103,7 @@ def test_nobody_joins_twice_or_beside_another_change() -> None:
 
 
 def test_a_leader_alone_waits_for_whom_is_about_to_join() -> None:
-    """Otherwise, its high watermark would stay ahead of a follower that fetches all the time."""
+    """If the leader advanced alone, its high watermark would stay ahead of a follower that fetches all the time."""
     leader = Leader(isr=(US,))
     leader.fetch(A, 10)
     leader.end = 12
@@ -125,7 +125,7 @@ def test_members_that_are_not_assigned_do_not_count() -> None:
 
 @pytest.mark.parametrize("isr", [(US, A, B), (US,)])
 def test_a_leader_elected_again_keeps_what_it_knows(isr: tuple[int, ...]) -> None:
-    """It forgets, however, that a replica outside the ISR was caught up."""
+    """The leader forgets, however, that a replica outside the ISR was caught up."""
     leader = Leader()
     leader.fetch(A, 10)
     leader.fetch(B, 4)

@@ -85,7 +85,7 @@ def test_what_the_leader_does_not_have_is_cut_off(world: World) -> None:
 
 
 def test_an_epoch_without_records_is_given_up(world: World) -> None:
-    """Otherwise, leader and follower would exchange the same divergence forever."""
+    """If the epoch stayed, leader and follower would exchange the same divergence forever."""
     three_batches(world.log)
     world.log.leader_epochs.begin(5, 15)
     world.lead(leader_epoch=6)

@@ -81,7 +81,7 @@ def test_a_disk_that_refuses_takes_its_directory_offline(
 
 @pytest.fixture
 def err_in(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """A response arrives while these methods have a bug."""
+    """Deliver a response while these methods have a bug."""
     def mistake(*args: object) -> None:
         raise KeyError("a mistake of ours")
 

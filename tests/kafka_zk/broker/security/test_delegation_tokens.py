@@ -53,7 +53,7 @@ class Cluster:
         await after(self.world.clock, seconds)
 
     def lets_in(self, tokens: DelegationTokens, token: TokenInformation) -> str | None:
-        """The user as whom the broker authenticates a client with the token; None if it refuses the client."""
+        """The user that a login with the token authenticates; None if the broker refuses the client."""
         found = tokens.find(MECHANISM, token.token_id)
         password = base64.b64encode(self.one.hmac(token.token_id)).decode()
         client = scram.scram_client(MECHANISM, token.token_id, password, "abc", is_token=True)
@@ -85,7 +85,7 @@ def test_a_token_of_one_broker_lets_its_owner_in_at_the_other() -> None:
 
 
 def test_a_token_that_is_deleted_while_a_broker_starts_lets_nobody_in() -> None:
-    """This holds even if a broker with a fast clock has deleted the announcement by then."""
+    """The token stays deleted even if a broker with a fast clock has removed the announcement by then."""
     cluster = Cluster()
     cluster.world.scheduler.run(cluster.one.start())
     token = cluster.world.scheduler.run(cluster.one.create(ALICE, ALICE, [], -1))

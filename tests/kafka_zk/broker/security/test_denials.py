@@ -75,7 +75,7 @@ def test_observers_hear_of_the_first_and_of_how_many_repeated_it() -> None:
 
 
 def test_observers_hear_of_few_names_of_a_million(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only those few denials are explained."""
+    """The authorizer explains only the denials that observers receive."""
     monkeypatch.setattr(denials, "MOST_TOLD", 10)
     clock, told, explained = Clock(), list[Event](), list[str]()
 
@@ -121,7 +121,7 @@ def test_a_name_cannot_forge_a_line(lines: list[tuple[str, str]]) -> None:
 
 
 def test_a_broker_that_may_not_act_is_told_of(lines: list[tuple[str, str]]) -> None:
-    """It is logged once, because then the cluster does not work, and its administrator reads the log."""
+    """The denial is logged once, because the cluster does not work then, and its administrator reads the log."""
     denied = Denials(Clock())
     for _ in range(3):
         denied.add(BOB, Operation.CLUSTER_ACTION, CLUSTER)

@@ -13,7 +13,7 @@ from kafka_zk.broker.security.login_checks import LoginChecks
 
 
 class Threads:
-    """Works that have begun, each with the Deferred that completes it."""
+    """Checks that have begun, each with the Deferred that completes it."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[Callable[[], Any], Deferred[Any]]] = []
@@ -57,7 +57,7 @@ def test_a_client_that_goes_gives_up_its_place() -> None:
 
 
 def test_what_has_begun_keeps_its_thread_although_its_client_goes() -> None:
-    """Otherwise, more than two threads could be busy."""
+    """If the thread counted as free, more than two threads could be busy."""
     threads = Threads()
     waiting, results = started(threads, 3)
     abandon(waiting[0])

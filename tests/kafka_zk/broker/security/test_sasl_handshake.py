@@ -360,7 +360,7 @@ def test_a_client_is_told_how_long_its_session_lasts_and_logs_in_again(session: 
 def test_after_the_end_of_a_session_any_request_ends_the_connection(
     reactor: LocalReactor, make_server: MakeServer, version: int
 ) -> None:
-    """This includes clients that cannot reauthenticate (KAFKA-9241)."""
+    """Clients that cannot reauthenticate are disconnected, too (KAFKA-9241)."""
     login = Login(reactor, make_server, session_ms=20)
     login.log_in(version=version)
     login.until_session_ends()

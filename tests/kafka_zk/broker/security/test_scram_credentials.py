@@ -57,7 +57,7 @@ def test_what_was_read_first_does_not_replace_what_was_read_later(after_ms: int)
 
 
 def test_an_unknown_user_has_the_same_credential_on_every_broker() -> None:
-    """It differs by cluster and mechanism, and has a plausible salt."""
+    """The credential differs by cluster and mechanism, and its salt is plausible."""
     one, other = ScramCredentials(b"of a cluster"), ScramCredentials(b"of a cluster")
     found = one.find("SCRAM-SHA-256", "nobody")
     assert found == other.find("SCRAM-SHA-256", "nobody")

@@ -79,7 +79,7 @@ def test_without_an_answer_the_known_keys_stay_and_it_tries_again_ever_later(mon
 
 @pytest.mark.parametrize("wrong", [IncompleteRead(b"{"), BadStatusLine("SSH-2.0"), UnsupportedAlgorithm("no Ed25519")])
 def test_whatever_goes_wrong_the_keys_are_fetched_again(monkeypatch: pytest.MonkeyPatch, wrong: Exception) -> None:
-    """Otherwise, keys that the provider withdraws would remain valid."""
+    """If fetching stopped, keys that the provider withdraws would remain valid."""
     provider = Provider(monkeypatch, keys("a"), wrong, keys("b"))
     provider.start()
     provider.pass_seconds(61)

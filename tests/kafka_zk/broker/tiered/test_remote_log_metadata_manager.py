@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.replica.partition import Role
@@ -90,6 +90,32 @@ def test_a_wait_for_metadata_ends(broker: TieredBroker) -> None:
     assert reading == writing == []
     broker.clock.advance(1)
     assert reading == writing == [MetadataUnavailable]
+    assert not broker.clock.getDelayedCalls()
+
+
+def test_a_cancelled_wait_needs_no_more_requests(broker: TieredBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.connection.fault = ConnectionError("refused")
+    reading = ensureDeferred(broker.metadata.complete_log(T))
+    reading.addErrback(lambda failure: failure.trap(CancelledError))
+    reading.cancel()
+    assert not broker.clock.getDelayedCalls()
+    broker.connection.fault = None
+    asked: list[object] = []
+
+    async def committed_ends(*each: object) -> dict[int, int]:
+        asked.append(each)
+        return {}
+
+    monkeypatch.setattr(broker.client, "committed_ends", committed_ends)
+    broker.metadata.poll()
+    assert not asked
+
+
+def test_all_waits_end_when_their_partition_is_not_read_any_more(broker: TieredBroker) -> None:
+    broker.connection.fault = ConnectionError("refused")
+    waits = [outcome(broker.metadata.complete_log(T)) for _ in range(3)]
+    broker.metadata.assign([])
+    assert waits == [[MetadataUnavailable]] * 3
     assert not broker.clock.getDelayedCalls()
 
 

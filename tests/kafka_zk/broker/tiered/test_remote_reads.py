@@ -7,9 +7,9 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from kafka_zk.broker.handlers.data import remote_fetch
+from kafka_zk.broker.handlers.data.remote_searches import SEARCH_TIMEOUT_S
 from kafka_zk.broker.tiered import remote_reads
-from kafka_zk.broker.tiered.remote_log_metadata_manager import CONSUME_WAIT_S
-from kafka_zk.broker.tiered.remote_reads import READ_TIMEOUT_S
+from kafka_zk.protocol import uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.log.tiered_log import apply_local_retention
@@ -17,15 +17,19 @@ from kafka_zk.storage.records.end_transaction_marker import marker_batch
 from kafka_zk.storage.records.record_batch import LOG_OVERHEAD, PLACE, iter_batches
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets
-from tests.kafka_zk.broker.tiered.tiered_broker import TieredBroker
+from tests.kafka_zk.broker.tiered.tiered_broker import T, TieredBroker
 from tests.storage.helpers import T0, batch
 from tests.storage.tiered.segments import DELETED, DELETING, update
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> TieredBroker:
+    return with_remote_records(tmp_path)
+
+
+def with_remote_records(folder: Path) -> TieredBroker:
     """Offsets 0 to 5 are only in remote storage, in three segments; 6 is local."""
-    broker = TieredBroker(tmp_path)
+    broker = TieredBroker(folder)
     broker.fill(7)
     broker.run()
     assert (broker.log.log_start_offset, broker.log.local_log_start_offset) == (0, 6)
@@ -108,19 +112,6 @@ def pending(broker: TieredBroker, offset: int, max_wait_ms: int = 500) -> list[A
     asked: Deferred[Any] = broker.harness.start(ApiKey.FETCH, 12, fetch(offset, max_wait_ms=max_wait_ms))
     asked.addCallback(fetched).addCallback(answer.append)
     return answer
-
-
-def test_a_store_that_hangs_delays_a_consumer_for_a_known_time(broker: TieredBroker) -> None:
-    """Then the consumer gets an empty result, and fetches again."""
-    broker.threads.holds = True
-    answer = pending(broker, 2)
-    broker.clock.advance(READ_TIMEOUT_S)
-    assert not answer  # the client would ask again at once
-    broker.harness.clock.advance(0.5)
-    assert [(each.error_code, each.records) for each in answer] == [(0, b"")]
-    broker.threads.holds = False
-    broker.threads.release()
-    assert offsets(ask(broker, 2)) == [2, 3]
 
 
 def test_objects_that_are_missing_are_no_end_of_the_log(
@@ -226,15 +217,32 @@ def test_a_broker_that_just_started_knows_the_latest_tiered_offset(broker: Tiere
 
 
 def test_the_latest_tiered_offset_is_not_known_without_the_metadata(broker: TieredBroker) -> None:
-    """The error makes clients retry. A broker that has already read the metadata returns the offset that it knows."""
+    """All partitions of a request wait at the same time, and clients retry after the error. A broker that has already
+    read the metadata returns the offset that it knows."""
     broker.connection.fault = ConnectionError("refused")
     assert listed(broker, -5) == (0, 5)
+    broker.harness.configs.topics["wide"] = broker.harness.configs.topics["t"]
+    broker.harness.lead("wide", 20)
     broker.start()
-    answer: list[Any] = []
-    asked: Deferred[Any] = broker.harness.start(ApiKey.LIST_OFFSETS, 9, list_offsets(-5))
-    asked.addCallback(lambda found: answer.append(found.topics[0].partitions[0].error_code))
-    broker.clock.advance(CONSUME_WAIT_S)
-    assert answer == [ErrorCode.OFFSET_NOT_AVAILABLE]
+    request = list_offsets(-5)
+    request.topics += (list_offsets(-5, partition=each).topics[0] for each in range(20))
+    for each in request.topics[1:]:
+        each.name = "wide"
+    codes: list[int] = []
+    asked: Deferred[Any] = broker.harness.start(ApiKey.LIST_OFFSETS, 9, request)
+    asked.addCallback(
+        lambda found: codes.extend(each.error_code for topic in found.topics for each in topic.partitions)
+    )
+    broker.harness.clock.advance(SEARCH_TIMEOUT_S)
+    assert codes == [ErrorCode.REQUEST_TIMED_OUT] * 21
+    assert not broker.clock.getDelayedCalls()
+
+
+def test_clients_retry_until_the_topic_has_an_id(broker: TieredBroker) -> None:
+    """A controller sends the ids of topics in LeaderAndIsr 5 or later; an older request has none."""
+    broker.replicas.partitions[T].topic_id = uuids.ZERO
+    assert listed(broker, -5) == listed(broker, T0) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+    empty_handed(broker, 2)
 
 
 def test_nothing_is_tiered_before_there_are_metadata(tmp_path: Path) -> None:
@@ -303,14 +311,18 @@ def test_records_that_compaction_removed_are_skipped(tmp_path: Path) -> None:
     """The topic was compacted before it was tiered: a segment may end without its last offsets."""
     broker = TieredBroker(tmp_path)
     for offset in (1, 3, 6):
-        data = batch(value=b"x" * 40, timestamp_ms=T0 + offset)
-        PLACE.pack_into(data, 0, offset, len(data) - LOG_OVERHEAD, 0)
-        broker.log.append_as_follower(bytes(data), now_ms=T0)
+        append_compacted(broker, offset)
         broker.log.extend_to(offset // 3 * 3 + 3, T0)
     broker.fill(1)
     broker.run()
     assert (broker.objects(), broker.log.local_log_start_offset) == ([0, 3, 6], 9)
     assert [offsets(ask(broker, each)) for each in (0, 2, 4, 7)] == [[1], [3], [6], [9]]
+
+
+def append_compacted(broker: TieredBroker, offset: int) -> None:
+    data = batch(value=b"x" * 40, timestamp_ms=T0 + offset)
+    PLACE.pack_into(data, 0, offset, len(data) - LOG_OVERHEAD, 0)
+    broker.log.append_as_follower(bytes(data), now_ms=T0)
 
 
 def open_transaction(broker: TieredBroker) -> None:

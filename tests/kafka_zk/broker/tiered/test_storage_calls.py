@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
@@ -18,9 +18,9 @@ class World:
         self.calls = StorageCalls(self.clock, self.threads, most_running=2, most_waiting=2)
         self.outcomes: list[Any] = []
 
-    def call(self, work: Callable[[], object] = lambda: "stored", timeout_s: float = 10) -> None:
+    def call(self, work: Callable[[], object] = lambda: "stored", timeout_s: float = 10) -> "Deferred[Any]":
         outcome: Deferred[Any] = self.calls.call(work, timeout_s)
-        outcome.addErrback(lambda failure: type(failure.value)).addCallback(self.outcomes.append)
+        return outcome.addErrback(lambda failure: type(failure.value)).addCallback(self.outcomes.append)
 
 
 def test_only_so_many_calls_run_at_a_time() -> None:
@@ -62,6 +62,19 @@ def test_a_call_that_waited_too_long_never_runs() -> None:
     world.clock.advance(1)
     world.threads.release()
     assert (ran, world.threads.held) == ([], [])
+
+
+def test_a_cancelled_call_does_not_run() -> None:
+    """One that is running keeps its thread, and its result has no effect."""
+    world = World()
+    calls = [world.call(), world.call(), world.call()]
+    for each in (calls[2], calls[0]):
+        each.cancel()
+    assert world.outcomes == [CancelledError] * 2
+    world.threads.release()
+    assert world.outcomes == [CancelledError] * 2 + ["stored"]
+    assert not world.threads.held
+    assert not world.clock.getDelayedCalls()
 
 
 def test_an_error_of_the_plugin_is_passed_on() -> None:

@@ -152,7 +152,9 @@ class TieredBroker:
         self.reader_calls = reads
         self.plugin = StoragePlugin(self.storage, copies, deletions, copy_quota)
         reader = RemoteSegmentReader(self.storage, RemoteIndexCache(self.storage, lambda: self.index_cache_bytes))
-        self.reads = self.harness.services.remote_reads = RemoteReads(self.metadata, reader, reads, fetch_quota)
+        self.reads = self.harness.services.remote_reads = RemoteReads(
+            self.clock, self.metadata, reader, reads, fetch_quota
+        )
         self.deleted = DeletedPartitions(self.replicas.logs, self.harness.topics, maybeDeferred)
         self.harness.services.deleted_partitions = self.deleted
         self.manager = RemoteLogManager(

@@ -87,7 +87,7 @@ def state_of(broker: Harness, who: str = "x") -> Any:
 
 
 def test_another_leader_goes_on_where_the_last_one_was(broker: Harness) -> None:
-    """The new leader's leader epoch is the coordinator epoch of its markers."""
+    """The markers of the new leader carry its leader epoch as their coordinator epoch."""
     producer = begin(broker)
     move_away(broker, 1)
     assert state_of(broker) is ErrorCode.NOT_COORDINATOR
@@ -101,7 +101,7 @@ def test_another_leader_goes_on_where_the_last_one_was(broker: Harness) -> None:
 
 
 def test_whoever_was_served_is_sent_away_with_the_partition(broker: Harness) -> None:
-    """This holds even for an id that was just in use; an id that has expired is unknown."""
+    """The id is refused even if it was just in use; an id that has expired is unknown."""
     producer = begin(broker)
     transactions = broker.services.transactions
     move_away(broker, 1)
@@ -204,7 +204,7 @@ def test_a_transaction_that_lasts_too_long_is_aborted(broker: Harness) -> None:
 def test_a_transaction_that_is_asked_for_as_soon_as_it_is_loaded_is_aborted_in_time(
     broker: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This holds even if the client's request could not be stored."""
+    """The transaction is aborted even if the client's request could not be stored."""
     producers = {who: begin(broker, who, timeout_ms=1_000) for who in "xy"}
 
     async def a_step_in_each_turn(clock: Any, steps: Iterable[Any]) -> None:
@@ -227,7 +227,7 @@ def test_a_transaction_that_is_asked_for_as_soon_as_it_is_loaded_is_aborted_in_t
 
 
 def test_ids_that_are_long_expire_likewise(broker: Harness) -> None:
-    """Their tombstones exceed one batch."""
+    """The tombstones of long ids exceed one batch."""
     for number in range(50):
         init(broker, f"{number}{'x' * 30_000}")
     at(broker, NOW_MS + TransactionConfig().id_expiration_ms)
@@ -260,7 +260,8 @@ def test_tombstones_do_not_wait_for_each_other(broker: Harness, monkeypatch: pyt
 
 
 def test_the_coordinator_that_verifies_is_the_one_that_clients_are_told(broker: Harness) -> None:
-    """This holds even after partitions were added to its topic: keys stay with their partitions until brokers restart.
+    """The coordinator is the same even after partitions were added to its topic: keys stay with their partitions until
+    brokers restart.
     """
     services = broker.services
     known = services.metadata.topics[TRANSACTION_STATE_TOPIC]

@@ -128,8 +128,8 @@ def test_a_partition_without_a_leader_is_waited_for(world: World) -> None:
 
 
 def test_a_partition_that_is_gone_needs_no_marker(world: World) -> None:
-    """Right after a start ZooKeeper shows that the partition is gone; once the controller has sent everything, the
-    metadata do.
+    """Right after a start, ZooKeeper shows that the partition is gone. Once the controller has sent everything, the
+    metadata show it.
     """
     deleted = TopicPartition("deleted", 0)
     world.send(deleted, T0)
@@ -142,7 +142,7 @@ def test_a_partition_that_is_gone_needs_no_marker(world: World) -> None:
 
 @pytest.mark.parametrize("failure", [None, SessionLost("gone")])
 def test_a_topic_that_may_be_there_is_looked_up_again_after_a_pause(world: World, failure: Exception | None) -> None:
-    """The partition is treated as deleted at the latest when the metadata should contain it."""
+    """The partition counts as deleted no later than when the metadata should contain it."""
     pending = TopicPartition("pending", 0)
     world.in_zookeeper.add("pending")
     world.failure = failure
@@ -156,7 +156,7 @@ def test_a_topic_that_may_be_there_is_looked_up_again_after_a_pause(world: World
 
 
 def test_an_ending_survives_a_look_up_that_breaks(world: World) -> None:
-    """This holds even if a bug in our code causes the failure, which is logged."""
+    """The transaction ends even if a bug in our code causes the failure; the bug is logged."""
     pending = TopicPartition("pending", 0)
     world.failure = ValueError("a bug")
     with capturedLogs() as logged:
@@ -199,7 +199,7 @@ def test_what_the_controller_has_yet_to_tell_is_not_gone(world: World) -> None:
 
 
 class CostlyClock(Clock):
-    """A clock that advances with each reading. ``delays``: of all scheduled calls."""
+    """A clock that advances at each reading. ``delays``: those of all scheduled calls."""
 
     def __init__(self) -> None:
         super().__init__()

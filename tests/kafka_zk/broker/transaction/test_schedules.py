@@ -27,7 +27,7 @@ def test_whatever_happens_transactions_are_atomic(campaign_seed: int) -> None:
 
 
 def test_the_schedules_reach_what_they_are_for() -> None:
-    """They reach commits, aborts, fenced producers and moved coordinators."""
+    """The schedules include commits, aborts, fenced producers and moved coordinators."""
     committed = aborted = fenced = moved = 0
     for seed in range(30):
         world = World(seed)

@@ -1,7 +1,7 @@
 """Transactions in memory: coordinators that lose their lead without knowing it, a log that fails in every way, data
 partitions that check markers against epochs, and producers of one transactional id that fence each other.
 
-The end state of the partitions and the log is judged: ``faults``.
+``faults`` judges the final state of the partitions and the log.
 """
 
 import heapq
@@ -35,7 +35,7 @@ class Data(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """The end of a transaction."""
+    """The end marker of a transaction."""
 
     producer_id: int
     epoch: int
@@ -229,7 +229,7 @@ class Client:
 
 
 class World:
-    """See the module's docstring. ``trouble``: the probability of each fault, each time."""
+    """See the module's docstring. ``trouble``: the probability of each fault, at each opportunity."""
 
     new_transaction = staticmethod(Transaction.new)
     transaction_of: Callable[[str, TransactionMetadata], Transaction] = Transaction

@@ -1,4 +1,4 @@
-"""The messages of ``kafka-zk break``."""
+"""The messages that ``kafka-zk break`` prints."""
 
 from types import SimpleNamespace
 

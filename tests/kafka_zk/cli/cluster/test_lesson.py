@@ -11,7 +11,7 @@ from kafka_zk.cli.cluster.lesson import command
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ([], "--record keeps the lesson of a page: use it with --web"),
+        ([], "--record saves the lesson of --web, so it needs --web"),
         (["--web", "0"], "already exists: choose another name, or delete it"),
     ],
 )

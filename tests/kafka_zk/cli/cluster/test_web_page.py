@@ -10,7 +10,7 @@ from kafka_zk.embedded.process import ChildProcess
 
 
 def test_its_log_which_has_the_token_is_for_its_user_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This holds if another file or a link was there before, and whatever the umask."""
+    """The log is private even if another file or a link was there before, and whatever the umask."""
     data_dir, elsewhere = tmp_path / "cluster", tmp_path / "elsewhere"
 
     def start(process: ChildProcess) -> None:

@@ -20,7 +20,7 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def test_a_saved_recording_is_opened_as_the_recording_itself(recorded: Path, tmp_path: Path) -> None:
-    """It can be saved again, and does not replace an existing file."""
+    """The saved recording can be saved again, and never replaces an existing file."""
     file = tmp_path / "recording.kzr"
     assert save_recording(str(recorded), file).startswith(f"saved {file}: ")
     counts = []

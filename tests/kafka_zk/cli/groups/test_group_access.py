@@ -1,4 +1,4 @@
-"""Which kind of group a command means when both kinds may have one with the name."""
+"""Which kind of group a command means if both kinds may have a group with that name."""
 
 from collections.abc import Collection, Sequence
 from typing import Any

@@ -17,7 +17,9 @@ LAYOUT = LocalTieredStorageLayout()
 
 
 class Looks:
-    """A reader whose looks return the next facts. Every segment has ten offsets; ``lost``: segments without objects."""
+    """A reader whose successive looks return these facts. Every segment has ten offsets. ``lost``: segments without
+    objects.
+    """
 
     def __init__(self, *looks: tuple[int, range]) -> None:
         self._looks = [self._facts(count, lost) for count, lost in looks]

@@ -119,7 +119,7 @@ class Store(FolderStore):
 
 @pytest.fixture(autouse=True)
 def decoded_already(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether records are decoded already, or are bytes."""
+    """Whether the records are decoded already, instead of being bytes."""
 
     def decode(value: Any) -> RemoteLogRecord:
         return decode_remote_log_record(value) if isinstance(value, bytes) else value
@@ -129,7 +129,7 @@ def decoded_already(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Returns a number of looks at a cluster and a store."""
+    """Returns ``count`` looks at a cluster and a store."""
 
     def command(cluster: Cluster, store: Store, layout: Layout, *wanted: str, count: int = 1) -> list[TierFacts]:
         join(monkeypatch, cluster)
@@ -148,7 +148,9 @@ LOCAL = LocalTieredStorageLayout()
 
 
 def test_segment_that_appears_in_the_bucket_first_is_no_orphan(looks: Any, tmp_path: Path) -> None:
-    """Its copy began after the metadata were read, and before the objects were listed. The next look examines it."""
+    """The segment's copy began after the metadata were read, and before the objects were listed. The next look examines
+    it.
+    """
     cluster = Cluster(finished(FIRST), finished(SECOND))
     first, second = looks(cluster, Store(tmp_path, LOCAL, FIRST, SECOND), LOCAL, count=2)
     assert list(first.begun_since) == [SECOND]
@@ -214,13 +216,13 @@ def test_manifest_that_is_too_large_is_a_finding_of_its_segment(looks: Any, tmp_
 
 @pytest.mark.parametrize("layout", [LOCAL, AivenLayout("")])
 def test_topic_without_metadata_has_orphans(looks: Any, tmp_path: Path, layout: Layout) -> None:
-    """Its records were lost, but the cluster still has the topic."""
+    """The topic's metadata records were lost, but the cluster still has the topic."""
     [facts] = looks(Cluster(), Store(tmp_path, layout, FIRST, FOREIGN), layout, "t")
     assert [(each.kind, each.topic) for each in examine(facts).findings] == [(Kind.ORPHAN, "t")]
 
 
 def test_only_the_part_of_the_wanted_topics_is_read(looks: Any, tmp_path: Path) -> None:
-    """This holds for the bucket and for the metadata."""
+    """Other topics are read neither from the bucket nor from the metadata."""
     layout = AivenLayout("p-")
     store = Store(tmp_path, layout, FIRST, FOREIGN)
     cluster = Cluster(finished(FIRST, FOREIGN))
@@ -244,7 +246,7 @@ def test_topic_that_is_deleted_between_two_requests_is_one_sentence(
 
 
 def test_partitions_that_are_added_between_two_looks_are_not_waited_for(looks: Any, tmp_path: Path) -> None:
-    """Their metadata may be in a partition that is not read."""
+    """The metadata of the new partitions may be in a metadata partition that is not read."""
     cluster = Cluster(finished(FIRST))
     described = cluster.describe_cluster()
     small = described.topics["t"]._replace(partitions=described.topics["t"].partitions[:1])

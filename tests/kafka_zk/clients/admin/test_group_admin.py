@@ -167,7 +167,7 @@ def test_a_group_whose_coordinator_dies_is_found_at_the_next_one() -> None:
 
 
 def test_offsets_of_a_group_with_members_are_left_alone() -> None:
-    """The coordinator takes the client for a member that it does not know."""
+    """The coordinator treats the client as a member that it does not know."""
     world = World()
     world.brokers.groups["g"].members["m"] = b""
     with pytest.raises(BrokerError) as raised:

@@ -76,7 +76,7 @@ def test_the_partitions_of_a_part_need_not_be_the_first_ones() -> None:
 
 
 def test_without_ids_a_topic_made_anew_may_have_fewer_partitions() -> None:
-    """Its leader epochs begin at 0 again."""
+    """The new topic's leader epochs begin at 0 again."""
     first = ClusterMetadata().updated(response(1, 5, topic_id=0, count=3), ["t"])
     assert leaders(first.updated(response(0, 0, topic_id=0, count=2), ["t"])) == [0, 0]
 

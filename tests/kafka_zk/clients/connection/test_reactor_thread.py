@@ -143,14 +143,14 @@ def test_any_number_of_clients_share_one_thread_and_refuse_to_wait_for_themselve
 
 
 def test_a_program_with_its_own_reactor_is_told() -> None:
-    """The error comes in the reactor's thread, and after the reactor was stopped."""
+    """The error is raised both on the reactor's thread and after the reactor was stopped."""
     inside, after = _lines(OWN)
     assert "would wait for itself" in inside
     assert "stopped and cannot be started again" in after
 
 
 def test_a_client_whose_reactor_was_stopped_does_not_wait_for_ever() -> None:
-    """This holds for requests and for closing."""
+    """Neither requests nor closing wait."""
     asked, closed = _lines(STOPPED)
     assert asked == closed
     assert "was stopped: this client can no longer be used" in asked

@@ -21,9 +21,7 @@ _REQUEST_TIMEOUT_S = 30.0
 
 
 class _Connection(FakeConnection):
-    """A broker handles one request of a connection after the other; a request without a response in time ends the
-    connection.
-    """
+    """A broker handles the requests of a connection one after the other. If a response is late, the connection ends."""
 
     cluster: "BrokersOfOneMember"
 

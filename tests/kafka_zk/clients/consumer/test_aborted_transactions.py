@@ -1,4 +1,6 @@
-"""read_committed: markers and records of aborted transactions are never returned, and positions move over them."""
+"""read_committed: the consumer never returns markers and records of aborted transactions, and its position moves past
+them.
+"""
 
 import random
 import struct
@@ -105,7 +107,7 @@ def test_exactly_the_committed_records_are_seen(seed: int) -> None:
 
 
 def test_uncommitted_readers_see_all_but_the_markers() -> None:
-    """This is the default, as in Kafka."""
+    """Reading uncommitted records is the default, as in Kafka."""
     log = Log()
     log.append(1, 2)
     log.end_transaction(1, ABORT)
@@ -128,7 +130,7 @@ def test_a_producer_goes_on_after_its_abort() -> None:
 
 
 def test_a_marker_without_a_type_is_an_error() -> None:
-    """It must not count as a commit, because the records behind it may be invalid."""
+    """Such a marker must not count as a commit, because the records behind it may be invalid."""
     builder = RecordBatchBuilder(producer_id=1, producer_epoch=0, transactional=True, control=True)
     builder.append(1000, b"\0", b"")
     with pytest.raises(InvalidRecord, match="has no type"):

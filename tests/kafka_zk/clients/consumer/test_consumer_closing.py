@@ -87,7 +87,9 @@ def test_heartbeats_go_on_until_users_have_given_their_partitions_up(
 def test_a_rebalance_goes_on_until_users_have_given_their_partitions_up(
     clock: Clock, brokers: BrokersOfOneMember
 ) -> None:
-    """A cooperative member that must give up its user's partitions last commits in the generation that begins."""
+    """A cooperative member that must give up its user's partitions makes its last commit in the generation that
+    begins.
+    """
     consumer = joined(clock, brokers, max_poll_records=10, partition_assignment_strategy="cooperative-sticky")
     consume(clock, consumer)
     brokers.held.add(ApiKey.JOIN_GROUP)
@@ -104,7 +106,7 @@ def test_a_rebalance_goes_on_until_users_have_given_their_partitions_up(
 
 
 def test_commits_under_way_are_settled_before_the_consumer_leaves(clock: Clock, brokers: BrokersOfOneMember) -> None:
-    """They belong to a rebalance that began just before the end."""
+    """The commits belong to a rebalance that began just before the consumer was closed."""
     consumer = joined(clock, brokers, max_poll_records=10)
     consume(clock, consumer)
     for stream in consumer.streams:

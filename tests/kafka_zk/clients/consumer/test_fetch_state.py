@@ -133,7 +133,7 @@ def test_partitions_come_and_go_while_others_are_read() -> None:
 
 
 def test_a_paused_partition_keeps_what_was_fetched() -> None:
-    """It is neither fetched nor handed out until it is resumed."""
+    """The partition is neither fetched nor handed out until it is resumed."""
     state = make({A: 0, B: 0})
     answer(state, ask(state)[A], batch(0, 2))
     state.pause([A])
@@ -214,7 +214,7 @@ def test_damaged_batch_is_raised_after_what_lies_before_it() -> None:
 
 
 def test_a_batch_that_no_reader_can_read_is_stepped_over_and_named() -> None:
-    """Its CRC is right, so it would be the same in every fetch; older brokers stored such batches."""
+    """The batch's CRC is right, so every fetch would return the same batch; older brokers stored such batches."""
     state = make({A: 0})
     told: list[UnreadableBatch] = []
     state.on_unreadable = told.append
@@ -236,7 +236,7 @@ def test_control_batches_move_the_position() -> None:
 
 
 def test_partitions_take_turns() -> None:
-    """A partition with much to give does not starve another."""
+    """A partition with much data does not starve another."""
     state = make({A: 0, B: 0}, max_poll_records=2)
     asked = ask(state)
     answer(state, asked[A], batch(0, 10))
@@ -245,7 +245,7 @@ def test_partitions_take_turns() -> None:
 
 
 def test_a_broker_is_not_asked_for_nothing_while_it_has_something() -> None:
-    """A long poll for partitions at their end would block the one that has data but no room at the moment."""
+    """A long poll for partitions at their end would block a partition that has data but, at the moment, no room."""
     state = make({A: 0, B: 0}, max_partition_fetch_bytes=1)
     asked = ask(state)
     answer(state, asked[A], batch(0, 3))
@@ -304,8 +304,8 @@ def test_every_offset_is_delivered_once_whatever_arrives_when(seed: int) -> None
 
 
 def test_an_offset_out_of_range_behind_older_data_is_not_asked_for_in_a_circle() -> None:
-    """The broker responds immediately, so the fetch would repeat without a pause until the user takes the fetched
-    records.
+    """The broker would respond immediately each time, so the fetch would repeat without a pause until the user takes
+    the fetched records.
     """
     state = make({A: 0}, retry_backoff_ms=100)
     answer(state, ask(state)[A], batch(0, 3))

@@ -73,7 +73,7 @@ FOUND_BY = {
     "what moves goes to nobody before it was given back": 12,
     "who gave partitions back joins again": 110,
 }
-"""Where few seeds detect the removal: one that does, which is tried first."""
+"""Safeguards whose removal few seeds detect -> a seed that detects it, which is tried first."""
 
 
 def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ def storm(world: World) -> None:
         strike(world, choices)
     world.lose = world.fail_store = world.delay = 0.0
     world.run(REST_MS)
-    grow(world)  # a static leader that returned does not know earlier changes (as in Kafka)
+    grow(world)  # as in Kafka, a static leader that returned does not know earlier changes
     world.run(REST_MS)
 
 

@@ -51,7 +51,7 @@ async def read_to_end(reader: Reader) -> list[ConsumerRecord]:
 
 
 def test_reads_all_partitions_to_their_end(clock: Clock, brokers: FakeCluster) -> None:
-    """Every record of every partition, in order."""
+    """The reader returns every record of every partition, in order."""
     reader = reader_for(clock, brokers, max_poll_records=7)
     reader.assign(dict.fromkeys(TPS, "earliest"))
     records = finish(clock, run(read_to_end(reader)))

@@ -15,7 +15,7 @@ def config(**options: Any) -> ZookeeperConsumerConfig:
 
 
 def test_defaults_are_those_of_the_old_consumer() -> None:
-    """ConsumerConfig.scala@0.10.2."""
+    """The expected defaults are from ConsumerConfig.scala@0.10.2."""
     made = config()
     assert made.zookeeper_session_timeout_ms == 6_000
     assert made.backoff_ms == made.zookeeper_sync_time_ms == 2_000
@@ -94,7 +94,7 @@ def test_offsets_in_kafka_are_committed_to_both_sides_by_default(options: dict[s
 
 
 def test_zookeeper_can_be_secured_by_the_same_keys_as_a_brokers() -> None:
-    """zookeeper.auth.digest, zookeeper.ssl.* …"""
+    """Examples are zookeeper.auth.digest and the keys zookeeper.ssl.*."""
     digest = config(**{"zookeeper.auth.digest": "joe:secret"}).zookeeper_security.digest
     assert digest is not None and digest.username == "joe"
 

@@ -36,7 +36,7 @@ def test_close_commits_what_was_processed_and_does_not_wait(
 def test_leaving_the_block_says_whether_the_last_records_are_processed(
     fails: bool, committed: int, clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """An exception means that they are not."""
+    """An exception means that the last records are not processed."""
     consumer = joined(clock, brokers, group, max_poll_records=10)
     group.assign(A)
 
@@ -77,7 +77,7 @@ def test_a_close_during_the_start_leaves_no_session(clock: Clock) -> None:
 
 
 def test_a_member_that_cannot_go_on_says_why(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """For example, another member took its id: the waiting call raises the error, and so does every later one."""
+    """For example, another member took its id. The waiting call raises the error, and so does every later call."""
     consumer = joined(clock, brokers, group)
     waiting = run(consumer.poll(60_000))
     group.delivery.failed(KafkaError("fenced"))
@@ -166,7 +166,7 @@ def test_a_start_without_zookeeper_may_be_tried_again(clock: Clock) -> None:
 def test_a_member_that_was_refused_says_so_at_every_call(
     clock: Clock, brokers: FakeCluster, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its name is taken: the second call does not claim that it has joined."""
+    """The member's name is taken. The second call must not claim that the member has joined."""
 
     async def start() -> None:
         raise DuplicateConsumerId("g", "g_1")

@@ -25,8 +25,8 @@ def test_records_come_from_the_committed_offset(clock: Clock, brokers: FakeClust
 def test_a_start_that_the_reset_chose_is_committed_at_once(
     reset: str, start: int, clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """Otherwise, the next owner would skip records that arrive before the first commit (largest). This holds without
-    automatic commits, too.
+    """If the start were not committed, the next owner would skip records that arrive before the first commit (largest).
+    The start is committed even without automatic commits.
     """
     joined(clock, brokers, group, auto_offset_reset=reset, auto_commit_enable=False)
     group.assign(A)
@@ -185,7 +185,9 @@ def test_a_start_that_the_user_sought_is_not_committed_for_him(
 def test_a_start_never_overwrites_what_was_committed_after_it(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
-    """ZooKeeper is slow: B's start waits while A's is written, and the automatic commit writes B in the meantime."""
+    """ZooKeeper is slow: the start of B waits while that of A is written, and meanwhile the automatic commit writes
+    B.
+    """
     consumer = joined(clock, brokers, group, auto_commit_interval_ms=200)
     group.commit_takes_s = 0.3
     group.assign(A)

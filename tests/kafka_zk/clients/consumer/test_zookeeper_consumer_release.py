@@ -13,7 +13,7 @@ from tests.kafka_zk.clients.consumer.fake_group import A, FakeGroup, joined, off
 
 
 def test_release_waits_for_the_holder_to_ask_for_more(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
-    """Everything that was handed out is then committed; no record is handed out during the wait."""
+    """The consumer then commits everything that was handed out; it hands out no record during the wait."""
     consumer = joined(clock, brokers, group, max_poll_records=10)
     group.assign(A)
     poll(clock, consumer)

@@ -125,7 +125,7 @@ class World:
         return futures
 
     def drain_all(self) -> None:
-        """Drain until no more requests may be sent at this time."""
+        """Drain until the producer may send no more requests at this time."""
         before = -1
         while before != (before := sum(len(wire) for wire in self.wires.values())):
             self.drain()

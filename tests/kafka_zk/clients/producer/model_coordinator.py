@@ -3,10 +3,10 @@
 import random
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.clients.connection.errors import broker_error
+from kafka_zk.clients.connection.errors import ResponseLost, broker_error
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 
@@ -22,7 +22,8 @@ _PASSING = (
 @dataclass
 class ModelCoordinator:
     """The coordinator of one transactional id. ``fault_rate``: the probability that a request is refused, or that its
-    response is lost.
+    response is lost. ``delayed``: lost EndTxn requests, which may arrive later. ``unreachable_count``: number of the
+    next requests that cannot be sent.
     """
 
     rng: random.Random
@@ -38,21 +39,40 @@ class ModelCoordinator:
     is_open: bool = False
     last_end: bool | None = None
     asked: list[ApiKey] = field(default_factory=list)
+    delayed: list[Any] = field(default_factory=list)
+    unreachable_count: int = 0
 
     async def ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int) -> Any:
+        if self.unreachable_count:
+            self.unreachable_count -= 1
+            raise broker_error(ErrorCode.NETWORK_EXCEPTION, "connecting")
         self.asked.append(api_key)
         if self.next_codes:
             code = self.next_codes.pop(0)
+            if code is ErrorCode.NETWORK_EXCEPTION:
+                self._lose(api_key, message)
             if code is not ErrorCode.NONE:
                 return self._answer(api_key, code)
+        elif self.delayed and self.rng.random() < 0.3:
+            self.deliver_delayed()
         elif self.rng.random() < self.fault_rate:
             code = self.rng.choice(_PASSING)
             if code is not ErrorCode.NETWORK_EXCEPTION:
                 return self._answer(api_key, code)
             if self.rng.random() < 0.5:
                 self._carry_out(api_key, message)
-            raise broker_error(code, "lost")
+            self._lose(api_key, message)
         return self._answer(api_key, self._carry_out(api_key, message))
+
+    def _lose(self, api_key: ApiKey, message: Any) -> NoReturn:
+        if api_key is ApiKey.END_TXN:
+            self.delayed.append(message)
+        raise ResponseLost("lost", ErrorCode.NETWORK_EXCEPTION)
+
+    def deliver_delayed(self) -> None:
+        delayed, self.delayed = self.delayed, []
+        for message in delayed:
+            self._carry_out(ApiKey.END_TXN, message)
 
     def forget(self) -> None:
         """Part of KeyCoordinator."""

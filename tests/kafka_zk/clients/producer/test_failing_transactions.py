@@ -70,8 +70,8 @@ def test_a_refused_record_does_not_hold_up_the_abort(
 def test_a_refused_record_leaves_the_producer_usable(
     clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
 ) -> None:
-    """The documented error is TransactionAbortable. With the defaults the coordinator aborts the transaction first (60
-    s).
+    """The documented error is TransactionAbortable. With the defaults, the coordinator aborts the transaction earlier,
+    after 60 s.
     """
     producer = initialized(clock, brokers, batch_size=0)
 

@@ -320,7 +320,7 @@ class PatientClock(Clock):
 
 
 def test_the_sender_looks_once_when_a_batch_is_due() -> None:
-    """This holds at every millisecond: 1.007 s is 1007 ms, although 1.007 times 1000 is less."""
+    """A due batch is sent at any millisecond: 1.007 s is 1007 ms, although 1.007 times 1000 is less."""
     clock = PatientClock()
     producer = producer_for(clock, FakeCluster(clock, {"t": [0]}), linger_ms=5)
     finish(clock, run(producer.ready("t")))

@@ -253,8 +253,8 @@ def test_nothing_new_goes_out_behind_a_retry() -> None:
 
 
 def test_a_batch_that_others_overtook_fails_at_once() -> None:
-    """Its topic was recreated, and the broker accepted a later batch as the first one. Waiting would not help, and
-    writing it now would break the order. Later batches continue in the same epoch.
+    """The batch's topic was recreated, and the broker accepted a later batch as the first one. Waiting would not help,
+    and writing the batch now would break the order. Later batches continue in the same epoch.
     """
     world = make_known_world()
     futures = world.send_batches(*FIVE)
@@ -286,7 +286,7 @@ def test_a_batch_behind_one_that_used_up_its_retries_gets_a_new_epoch() -> None:
 
 
 def test_a_batch_behind_a_refused_one_is_sent_again_in_the_same_epoch() -> None:
-    """It is out of order only until the batch before it is written."""
+    """The batch is out of order only until the batch before it is written."""
     world = make_known_world()
     world.send_batches(b"a", b"b")
     world.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -372,7 +372,8 @@ def test_sequences_go_on_after_the_largest_one() -> None:
 
 
 def test_a_batch_that_may_be_written_leaves_no_certain_gap_at_its_deadline() -> None:
-    """Its connection broke just as its time was up. The broker may have later batches, so these keep their sequences.
+    """The connection broke just as the batch's time was up. The broker may already have later batches, so they keep
+    their sequences.
     """
     world = make_known_world(delivery_timeout_ms=1_000, request_timeout_ms=100)
     world.send_batches(b"a")

@@ -13,6 +13,7 @@ from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError, br
 from kafka_zk.clients.connection.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.clients.connection.waiting import run
 from kafka_zk.clients.producer import transaction_manager
+from kafka_zk.clients.producer import transaction_requests as requests
 from kafka_zk.clients.producer.config import ProducerConfig
 from kafka_zk.clients.producer.errors import ProducerFenced, TransactionAbortable, TransactionFatal
 from kafka_zk.clients.producer.idempotence import Idempotence
@@ -206,7 +207,7 @@ def test_a_producer_that_the_coordinator_has_forgotten_goes_on(world: World) -> 
 
 
 def test_an_abort_before_the_coordinator_has_heard_of_anything_is_harmless(world: World) -> None:
-    """The markers of the last transaction are still being written: it must not be taken for this one."""
+    """The coordinator is still writing the markers of the last transaction, which must not be taken for this one."""
     world.manager.begin()
     world.send(A)
     world.done(world.manager.commit())
@@ -269,6 +270,95 @@ def test_a_producer_that_acls_refused_an_id_may_be_initialized_again(
     world.manager.begin()
     world.send(A)
     world.done(world.manager.commit())
+    assert world.coordinator.ends == [True]
+
+
+def test_a_delayed_abort_does_not_abort_the_next_transaction(world: World) -> None:
+    """KAFKA-17754: after a lost response, the next transaction has another epoch."""
+    world.manager.begin()
+    world.send(A)
+    world.coordinator.next_codes = [ErrorCode.NETWORK_EXCEPTION]
+    world.done(world.manager.abort())
+    world.manager.begin()
+    world.send(A)
+    world.coordinator.deliver_delayed()
+    world.send(B)
+    world.done(world.manager.commit())
+    assert world.coordinator.ends == [False, True]
+    assert world.coordinator.asked.count(ApiKey.INIT_PRODUCER_ID) == 2, "an epoch that nothing can disturb is kept"
+
+
+def test_a_coordinator_that_cannot_be_reached_costs_no_epoch(world: World) -> None:
+    """What was not sent cannot arrive late: the restart of a broker must not make all producers ask for epochs."""
+    world.manager.begin()
+    world.coordinator.unreachable_count = 3
+    world.send(A)
+    world.coordinator.unreachable_count = 3
+    world.done(world.manager.commit())
+    assert world.coordinator.asked == [ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN]
+
+
+@pytest.mark.parametrize("refusal", [ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.TRANSACTION_ABORTABLE])
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_producer_whose_new_epoch_is_refused_has_failed(world: World, is_committed: bool, refusal: ErrorCode) -> None:
+    """The transaction has ended, so there is nothing to abort."""
+    world.manager.begin()
+    world.send(A)
+    world.coordinator.next_codes = [ErrorCode.NETWORK_EXCEPTION, ErrorCode.NONE, refusal]
+    if is_committed:
+        world.done(world.manager.commit())
+    else:
+        assert isinstance(world.raised(world.manager.abort()), TransactionFatal)
+    assert world.coordinator.ends == [is_committed]
+    with pytest.raises(TransactionFatal) as caught:
+        world.manager.begin()
+    assert caught.value.code is refusal
+
+
+def test_only_the_first_id_may_be_asked_for_without_an_identity() -> None:
+    """A broker before 2.5 would take a bump for a new producer, and would fence the successor of an old one."""
+    assert requests.init_producer_id("x", -1, -1, 1_000).lowest == 0
+    assert requests.init_producer_id("x", 5, 0, 1_000).lowest == 3
+
+
+@pytest.mark.parametrize("has_timed_out", [False, True])
+@pytest.mark.parametrize(
+    ("refusal", "then"),
+    [
+        (ErrorCode.PRODUCER_FENCED, ProducerFenced),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError),
+    ],
+)
+def test_a_commit_succeeds_even_if_the_producer_gets_no_new_epoch_after_it(
+    world: World, refusal: ErrorCode, then: type[KafkaError], has_timed_out: bool
+) -> None:
+    world.manager.begin()
+    world.send(A)
+    passing = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * (1_000 if has_timed_out else 0)
+    world.coordinator.next_codes = [ErrorCode.NETWORK_EXCEPTION, ErrorCode.NONE, *passing, refusal]
+    if has_timed_out:
+        error = world.raised(world.manager.commit())
+        assert isinstance(error, KafkaTimeoutError) and "it is committed, but has no next epoch" in str(error)
+        while world.coordinator.next_codes:
+            world.clock.advance(0.01)
+    world.done(world.manager.commit())
+    assert world.coordinator.ends == [True]
+    with pytest.raises(then) as caught:
+        world.manager.begin()
+    assert caught.value.code is refusal
+
+
+def test_a_commit_succeeds_even_if_the_producer_is_closed_while_it_asks_for_a_new_epoch(world: World) -> None:
+    world.manager.begin()
+    world.send(A)
+    passing = [ErrorCode.CONCURRENT_TRANSACTIONS] * 1_000
+    world.coordinator.next_codes = [ErrorCode.NETWORK_EXCEPTION, ErrorCode.NONE, *passing]
+    commit = run(world.manager.commit())
+    for _ in range(100):
+        world.clock.advance(0.01)
+    assert world.coordinator.asked[-1] is ApiKey.INIT_PRODUCER_ID
+    world.manager.close()
+    world.done(commit)
     assert world.coordinator.ends == [True]
 
 

@@ -114,7 +114,7 @@ def test_a_coordinator_that_moved_is_looked_for(code: ErrorCode) -> None:
 
 
 def test_a_failed_batch_needs_a_new_epoch_after_the_abort() -> None:
-    """Its sequences may be missing in the log (KIP-360)."""
+    """The batch's sequences may be missing in the log (KIP-360)."""
     state = begun()
     state.batch_failed(failure(ErrorCode.MESSAGE_TOO_LARGE))
     assert state.state is State.ABORTABLE and state.needs_epoch_bump

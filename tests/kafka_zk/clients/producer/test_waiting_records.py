@@ -54,7 +54,7 @@ def test_a_partition_added_meanwhile_is_sent_to_at_once(clock: Clock, brokers: F
 
 
 def test_a_partition_that_does_not_come_holds_up_nobody(clock: Clock, brokers: FakeCluster) -> None:
-    """After max.block.ms its records fail; they never use buffer.memory."""
+    """After max.block.ms the partition's records fail. They never use buffer.memory."""
     producer = ready_producer(clock, brokers, max_block_ms=5_000)
     wrong = [producer.send("t", b"v", partition=NEW), producer.send("t", b"v", partition=NEW)]
     other = producer.send("t", b"v", partition=NEW + 4)
@@ -119,7 +119,7 @@ def test_a_topic_that_is_refused_meanwhile_fails_them_at_once(clock: Clock, brok
 
 @pytest.mark.parametrize("seed", range(20))
 def test_records_of_a_partition_stay_in_the_order_of_the_calls(clock: Clock, brokers: FakeCluster, seed: int) -> None:
-    """They may wait for their partition, for room, or not at all, with and without a key."""
+    """Records may wait for their partition, for room, or not at all, with and without a key."""
     chance = random.Random(seed)
     producer = ready_producer(clock, brokers, batch_size=100, buffer_memory=chance.choice([110, 500]), linger_ms=20)
     sent: list[Deferred[Any]] = []
@@ -180,7 +180,7 @@ def test_close_delivers_what_waits(clock: Clock, brokers: FakeCluster) -> None:
 
 
 def test_close_with_a_time_limit_fails_what_waits(clock: Clock, brokers: FakeCluster) -> None:
-    """It leaves no timer."""
+    """The close leaves no timer behind."""
     producer = ready_producer(clock, brokers)
     sent = producer.send("t", b"v", partition=NEW)
     finish(clock, run(producer.close(0.5)), 1)
@@ -214,7 +214,7 @@ def test_send_nowait_says_that_the_partition_is_not_there_and_asks_for_it(clock:
 
 
 def test_send_nowait_overtakes_nothing_that_waited(clock: Clock, brokers: FakeCluster) -> None:
-    """This holds even at the moment when the partition exists and its waiting records are accepted."""
+    """The order holds even at the moment when the partition appears and its waiting records are accepted."""
     producer = ready_producer(clock, brokers)
     sent = producer.send("t", b"1", partition=NEW)
     advance(clock, 0.01)

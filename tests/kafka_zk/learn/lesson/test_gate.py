@@ -64,7 +64,7 @@ def test_the_clock_stands_still_while_a_fire_waits() -> None:
 
 
 def test_a_reader_who_leaves_in_the_midst_lets_them_pass() -> None:
-    """Otherwise, their members would wait forever."""
+    """If the gate kept the watches, their members would wait forever."""
     passed: list[str] = []
 
     def leave(fires: list[Fire]) -> None:

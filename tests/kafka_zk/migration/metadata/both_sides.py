@@ -1,4 +1,4 @@
-"""The metadata log of a controller of Apache Kafka 3.9.1 in dual write, and the znodes of that moment.
+"""The metadata log of an Apache Kafka 3.9.1 controller in dual-write mode, and the znodes at the same moment.
 
 ``recorded/`` was written by ``python -m tests.peers.clusters.record_metadata_log``.
 """
@@ -26,7 +26,7 @@ _STAT = ZnodeStat(*[0] * len(ZnodeStat._fields))
 
 
 class RecordedClient:
-    """Reads recorded znodes. ``hidden``: a path that cannot be read, nor what is below it."""
+    """Reads recorded znodes. ``hidden``: a path that cannot be read, and neither can anything below it."""
 
     def __init__(self, znodes: Mapping[str, bytes], hidden: str = "") -> None:
         self._znodes = znodes

@@ -1,4 +1,4 @@
-"""Which znodes of a cluster are copied for a rehearsal, and what must survive it."""
+"""Which znodes of a cluster are copied for a rehearsal, and what the copy must preserve."""
 
 from typing import Any, NamedTuple
 

@@ -40,7 +40,8 @@ class Controllers:
 
 class Fleet:
     """``silent``: brokers that send no heartbeat to a controller that starts. ``stuck``: brokers that do not stop.
-    ``modes``: in which each broker was started, one after the other."""
+    ``modes``: the modes in which each broker was started, in order.
+    """
 
     def __init__(self, silent: Iterable[int] = (), *, are_real: bool = False, stuck: Iterable[int] = ()) -> None:
         self.are_real = are_real

@@ -47,7 +47,7 @@ def data(recording: Recording) -> Document:
 
 
 def test_its_views_are_the_live_pages_at_random_moments(recording: Recording, data: Document) -> None:
-    """They are compared as JSON, which includes the order of keys."""
+    """The views are compared as JSON, which includes the order of keys."""
     api, random = RecordingApi(recording), Random(49)
     assert min(len(data[name]) for name in ("states", "trees", "health")) > 2
     first_ms, last_ms = recording.entries.times() or (0, 0)

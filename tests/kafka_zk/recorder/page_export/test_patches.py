@@ -39,7 +39,7 @@ def test_a_patch_has_only_what_changed() -> None:
 
 @pytest.mark.skipif(NODE is None, reason="needs Node")
 def test_the_page_replays_them_at_any_moment_in_any_order() -> None:
-    """There are more documents than the page skips between two that it keeps."""
+    """There are more documents than the page skips between two documents that it keeps."""
     random = Random(49)
     documents = [_random(random, 3) for _ in range(200)]
     told = list(patches((10 * number, document) for number, document in enumerate(documents)))

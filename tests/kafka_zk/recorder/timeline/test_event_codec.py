@@ -18,7 +18,7 @@ def test_every_kind_of_event_survives(event: Event) -> None:
 
 
 def test_every_kind_of_event_has_a_codec() -> None:
-    """This includes events of the controller and of replicas; names are unique, because a trace has only the name."""
+    """Events of the controller and of replicas are included. Names are unique, because a trace has only the name."""
     assert sorted(EVENT_TYPES) == [kind.__name__ for kind in kinds()]
     assert {"LeadersElected", "RoleChanged", "Claimed", "WatchFired", "OwnersSeen"} <= EVENT_TYPES.keys()
 

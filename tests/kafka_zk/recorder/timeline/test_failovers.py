@@ -63,7 +63,9 @@ class Told:
 
 
 def test_the_controller_of_a_real_cluster_is_killed() -> None:
-    """Its session expires; the other broker takes over within half a second, and the killed one comes back."""
+    """The controller's session expires, the other broker takes over within half a second, and the killed one comes
+    back.
+    """
     failovers = Failovers()
     events = [event for each in recorded("broker-killed", "/kafka") for event in failovers.step(each)]
     begin = next(number for number, event in enumerate(events) if isinstance(event, OwnerLost))

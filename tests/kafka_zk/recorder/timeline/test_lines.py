@@ -101,7 +101,7 @@ def test_a_rebalance_that_takes_long_says_what_it_waits_for() -> None:
 
 
 def test_every_step_with_seconds_and_details() -> None:
-    """This is the output of -v."""
+    """The option -v prints these steps."""
     timeline = Timeline()
     for event in (*FIRST, *SECOND):
         timeline.add(Traced(event, 7))
@@ -119,7 +119,7 @@ def test_every_step_with_seconds_and_details() -> None:
 
 
 def test_the_picture_shows_every_silence_and_who_delivered() -> None:
-    """This includes a silence much shorter than a column; before the first delivery, nothing is drawn."""
+    """The picture includes a silence much shorter than a column. Before the first delivery, nothing is drawn."""
     history = {
         T[0]: [Change(0, ANNA), Change(5_000, None), Change(5_010, BEN)],
         T[1]: [Change(2_000, BEN), Change(7_000, None)],

@@ -56,7 +56,7 @@ def test_an_id_of_another_make_is_its_own_name() -> None:
 
 
 def test_every_id_in_an_event_is_replaced() -> None:
-    """This includes ids in lists, in assignments, and in the coordinator's reason."""
+    """Ids are replaced in lists, in assignments, and in the coordinator's reason, too."""
     names = MemberNames()
     names.in_event(joined(ANNA))
     completed = names.in_event(JoinCompleted(0, "broker-0", "", 0, "g", 1, "range", ANNA, (ANNA, ANNA_TOO)))

@@ -168,8 +168,8 @@ def test_a_change_waits_for_its_answer() -> None:
 
 
 def test_a_partition_that_nobody_takes_ends_the_rebalance_in_time() -> None:
-    """It is a static member's or a deleted topic's partition; the silence continues, and is reported when a member
-    takes the partition.
+    """The partition is a static member's or a deleted topic's. Its silence continues, and is reported when a member
+    takes it.
     """
     rebalances = Rebalances()
     first_rebalance(rebalances)
@@ -200,7 +200,7 @@ def test_owner_znodes_tell_of_a_member_without_a_trace() -> None:
 
 
 def test_what_was_there_already_is_no_rebalance() -> None:
-    """These are the events of the observer's first read."""
+    """The first read of the observer reports existing members and owners as events."""
     rebalances = Rebalances()
     assert fed(
         rebalances,

@@ -12,7 +12,7 @@ EVENTS = [MemberRegistered(1, "g_a", "started", 5, 77), MemberLeft(2, "g_a", "th
 
 
 def test_events_come_once_from_all_files_of_a_directory(tmp_path: Path) -> None:
-    """This includes a file that did not exist at the first read."""
+    """One of the files did not exist at the first read."""
     follower = TraceFollower(tmp_path)
     assert follower.read() == []
     first = TraceWriter(tmp_path, "g_a", lambda: 3)

@@ -91,7 +91,9 @@ def test_refusals_that_follow_each_other_closely_are_one_line() -> None:
 
 
 def test_an_old_controller_that_asks_many_brokers_is_one_line() -> None:
-    """Otherwise, it would displace all other lines of a large cluster. Another old controller has a line of its own."""
+    """With a line per broker, it would displace all other lines of a large cluster. Another old controller has its own
+    line.
+    """
     recording = Recording()
     recording.add([ControllerIgnored(1_000 + each, f"broker-{each}", "", 0, 1, 3) for each in range(50)], [])
     recording.add([ControllerIgnored(1_010, "broker-99", "", 0, 2, 3)], [])

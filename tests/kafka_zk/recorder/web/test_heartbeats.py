@@ -31,7 +31,7 @@ def told(beats: Heartbeats, at_ms: int) -> int | None:
 
 
 def test_a_session_is_silent_after_half_of_its_timeout_and_heard_again(answers: SetAnswers) -> None:
-    """This is so whether its connection stays open and silent, or is gone."""
+    """The session is silent whether its connection stays open without data or is gone."""
     beats = Heartbeats("h1,h2")
     history = [
         (0, LINE.format(16, 7), None), (2_000, LINE.format(16, 8), HEARD), (5_000, LINE.format(16, 8), HEARD),
@@ -92,7 +92,7 @@ def test_a_long_timeout_is_waited_for(answers: SetAnswers) -> None:
 
 
 def test_sessions_that_are_over_are_told_of_once_more_and_forgotten(answers: SetAnswers) -> None:
-    """This happens one minute after they were last listed."""
+    """The sessions are forgotten one minute after they were last listed."""
     beats = Heartbeats("h1")
     history: list[tuple[int, str, dict[str, int | None]]] = [
         (0, LINE.format(16, 7), {"heard 0x10": None}), (40_000, LINE.format(16, 7), {"heard 0x10": SILENT}),

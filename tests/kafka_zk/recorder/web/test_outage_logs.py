@@ -120,7 +120,9 @@ def _cut_log(folder: Path, *, begins: int = 0, until_expired: bool = False) -> P
 
 @pytest.mark.parametrize("purged", [False, True])
 def test_a_recording_that_continues_knows_what_was_before(tmp_path: Path, purged: bool) -> None:
-    """It knows the leaders and the ended session, even if ZooKeeper has purged the recorded part of the log."""
+    """The recording knows the leaders and the ended session, even if ZooKeeper has purged the recorded part of the
+    log.
+    """
     folder, whole, recording = tmp_path / "version-2", Recording(), Recording(tmp_path / "outage.sqlite")
     list(record(whole, _source(whole, _cut_log(folder)), None, is_over=False))
     list(record(recording, _source(recording, _cut_log(folder, until_expired=True)), None, is_over=False))
@@ -131,7 +133,7 @@ def test_a_recording_that_continues_knows_what_was_before(tmp_path: Path, purged
 
 
 def test_a_failover_that_is_not_done_at_the_end_is_told_once(tmp_path: Path) -> None:
-    """It is reported only if the cluster no longer exists: in a live one, it may continue."""
+    """The failover is reported only if the cluster no longer exists: in a live cluster, it may continue."""
     folder = _cut_log(tmp_path / "version-2", until_expired=True)
     live = Recording()
     list(record(live, _source(live, folder), None, is_over=False))

@@ -65,7 +65,8 @@ def test_zookeepers_outage_is_recorded_while_nothing_can_be_read_from_it() -> No
 
 
 def test_the_clock_of_the_cluster_is_compared_with_what_it_has_just_written() -> None:
-    """It is compared neither with the first read, nor with the first one after a failure, nor at all after an outage.
+    """The clock is compared neither with the first read, nor with the first one after a failure, nor at all after an
+    outage.
     """
     for compares in (True, False):
         source = Source()

@@ -6,7 +6,17 @@ from typing import Any
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.recorder.timeline.record_events import RecordAcknowledged, RecordEvent, RecordRead, ReplicaSeen
 from kafka_zk.recorder.web.records import MOST_COLUMNS, MOST_PARTITIONS, Commit, Row, Seen, faults_in, records_of
-from kafka_zk.recorder.web.verdicts import LOST, NOT_READ, READ_TWICE, WRITTEN_TWICE, Fault, Verdict, decode, encode
+from kafka_zk.recorder.web.verdicts import (
+    LEFT_OUT,
+    LOST,
+    NOT_READ,
+    READ_TWICE,
+    WRITTEN_TWICE,
+    Fault,
+    Verdict,
+    decode,
+    encode,
+)
 
 TP = TopicPartition("t", 0)
 
@@ -99,6 +109,16 @@ def test_a_record_that_is_twice_in_a_log_is_red_where_it_is() -> None:
     found = records_of(seen([log(1, "axx", 3), log(2, "ax", 2)], f"{WRITTEN_TWICE}: x"))
     assert [squares(row) for row in found[0].rows[1:]] == ["a-passed x-passed! x-passed!", "a-passed x-passed ."]
     assert faults_in(found) == ["x is written twice in the same log."]
+
+
+def test_a_record_that_is_left_out_of_its_transaction_is_red_in_the_end() -> None:
+    """Only then do the judges know what readers of committed records get."""
+    events = [log(1, "ab", 2), told(0, "a"), told(1, "b")]
+    shown = [records_of(seen(events, f"{LEFT_OUT}: a", is_over=is_over)) for is_over in (False, True)]
+    assert [squares(found[0].rows[1]) for found in shown] == ["a-passed b-passed", "a-passed! b-passed"]
+    assert faults_in(shown[1]) == [
+        "a is left out of a committed transaction: readers of committed records do not get it."
+    ]
 
 
 def test_another_record_than_the_leaders_is_said() -> None:

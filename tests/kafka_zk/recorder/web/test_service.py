@@ -56,7 +56,7 @@ def test_series_of_sessions_that_are_over_are_not_kept_in_memory(monkeypatch: py
 
 
 class Rounds(HealthPoller):
-    """The server serves in the first round, but not in the second; before, an earlier recorder had seen it serve."""
+    """The server serves in the first round, but not in the second. An earlier recorder had already seen it serve."""
 
     readings: Iterator[Reading] = iter((Reading("standalone"), Reading("no answer", "connection refused")))
 

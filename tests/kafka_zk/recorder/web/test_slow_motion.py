@@ -61,7 +61,7 @@ def test_a_likely_cause_does_not_overrule_the_clocks() -> None:
 
 
 def test_transactions_are_in_zxid_order_and_a_process_keeps_its_own() -> None:
-    """This also holds if a clock was set back, or if traces arrived later than ZooKeeper's changes."""
+    """The order holds even if a clock was set back, or if traces arrived later than ZooKeeper's changes."""
     told = [change(1, 1_005), change(2, 1_000), fired(3, 1_002), fired(4, 1_001), fired(5, 1_003, actor="broker-3")]
     assert seqs(slow_motion(told)) == [3, 4, 5, 1, 2]
     assert seqs(slow_motion(reversed(told))) == [3, 4, 5, 1, 2]

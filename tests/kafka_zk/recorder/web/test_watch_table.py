@@ -46,7 +46,7 @@ def test_an_answer_is_sessions_with_their_paths() -> None:
 
 
 def test_watches_are_told_once_and_taken_back(answers: SetAnswers) -> None:
-    """These are the watches at all servers, without the page's own and those outside the chroot."""
+    """The table has the watches at all servers, without the page's own and those outside the chroot."""
     table = WatchTable("h1,h2/kafka", lambda: 0x2000)
     answers(h1="0x1000\n\t/kafka/a\n\t/other\n", h2="0x2000\n\t/kafka/a\n\t/kafka/b\n")
     assert told(table) == [("WatchSeen", "broker-0", "/a")]

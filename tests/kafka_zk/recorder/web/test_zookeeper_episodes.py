@@ -39,7 +39,7 @@ def test_a_server_of_several_and_the_next_leader() -> None:
 
 
 def test_an_outage_begins_when_the_server_goes_not_when_it_returned_before() -> None:
-    """The server had returned one second earlier. The line leads to the outage, not to this moment."""
+    """The server had returned one second earlier. The line's time is that of the outage, not of the return."""
     returned = [each._replace(previous="", from_ms=4_000) for each in (ONE, ALL)]
     [told] = zookeeper_episodes([*returned, down(ONE, 6_000), down(ALL, 6_000)], 9_000)
     assert (told.from_ms, told.to_ms) == (5_000, 6_000)

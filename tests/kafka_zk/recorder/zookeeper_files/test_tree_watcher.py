@@ -21,7 +21,7 @@ def ended(session: int, *paths: str, at_ms: int = 100) -> Transaction:
 
 
 def test_the_last_ephemeral_znodes_of_a_session_go_with_it() -> None:
-    """They disappear at the moment of the first one; changes of other sessions keep their order."""
+    """The znodes disappear at the moment of the first one; changes of other sessions keep their order."""
     changed = Transaction(12, 105, 0, (DataSet("/a", b"", 3),))
     seen = [deleted(IDS, 7, 101), changed, created(CONTROLLER, 8), deleted(CONTROLLER, 7, 102)]
     assert with_session_ends(seen, {0, 8}) == [ended(7, IDS, CONTROLLER, at_ms=101), changed, created(CONTROLLER, 8)]

@@ -63,7 +63,7 @@ def test_tombstones_and_messages_leave_nothing() -> None:
 
 
 def test_keys_in_avro_have_their_own_types() -> None:
-    """A decimal's text in ``Change.key`` is not read again."""
+    """The text of a decimal in ``Change.key`` is not parsed again."""
     key = {"price": Decimal("1.50"), "day": date(2022, 1, 8), "raw": b"\x00\xff"}
     coded = json.dumps({"op": "d", "source": {"connector": "postgresql", "lsn": 5}}).encode()
     avro = Mock(decode=lambda payload: key if payload == b"key" else json.loads(payload))

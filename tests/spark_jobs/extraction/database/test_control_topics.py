@@ -39,6 +39,11 @@ def test_each_rule_needs_the_tables_of_its_prefix(topic: str, why: str | None) -
     assert why_no_table(topic, known, has_events=True) == why
 
 
+@pytest.mark.parametrize("topic", ["shop.transaction", "shop.message", "shop.public.debezium_signal"])
+def test_what_debezium_writes_for_itself_becomes_no_table_without_cdc_either(topic: str) -> None:
+    assert why_no_table(topic, prefixes([topic, "shop.public.orders"]), has_events=False) is not None
+
+
 def test_a_topic_whose_name_begins_others_is_a_topic_as_any_without_events() -> None:
     known = prefixes(["logs", "logs.app.web"])
     assert why_no_table("logs", known, has_events=False) is None

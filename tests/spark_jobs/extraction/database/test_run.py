@@ -25,7 +25,7 @@ def database(**more: Any) -> Database:
 
 
 class Cluster:
-    """``records``: of each topic, new ones. ``broken``: topics whose extraction raises."""
+    """``records``: topic -> new records. ``broken``: topics whose extraction raises."""
 
     def __init__(self, *topics: str) -> None:
         self.records = dict.fromkeys(topics, 5)
@@ -161,7 +161,7 @@ def refuse(topic: str) -> str | None:
 
 
 def test_a_topic_without_values_is_idle_or_fails_by_what_its_group_has_yet_to_extract() -> None:
-    """Retention or compaction has removed the values that said its columns."""
+    """Retention or compaction has removed the values that would show its columns."""
     asked = database(cdc="debezium")
     (table,) = asked.tables(["shop.public.a"])
     nothing = NoColumns("no record of topic shop.public.a has a value")

@@ -25,7 +25,7 @@ def schemas(files: Path | None = None, registry: str | None = None) -> TableSche
 
 @pytest.fixture
 def newest(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """``newest(found)``: what is in the topic."""
+    """``newest(found)``: the newest value in the topic."""
 
     def replace(found: Found) -> None:
         monkeypatch.setattr(table_schemas, "newest_value", lambda topic, brokers: found)

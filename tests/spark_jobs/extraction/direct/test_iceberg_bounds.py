@@ -29,7 +29,7 @@ def unsure(kind: Any, *groups: list[Any]) -> list[int]:
 
 @pytest.mark.parametrize("long", [["a", LONG], [LONG, LONG], [None, LONG]])
 def test_a_long_value_in_any_row_group_takes_the_bounds(long: list[Any]) -> None:
-    """Iceberg would give the bounds of the other row groups, and a query for the long value would find nothing."""
+    """Iceberg would use the bounds of the other row groups, and a query for the long value would find nothing."""
     assert unsure(pa.string(), ["b", "c"], long) == [1]
     assert unsure(pa.string(), long, ["b", "c"]) == [1]
 

@@ -1,4 +1,4 @@
-"""To which Iceberg tables executors write files directly; the field ids in these files, and the partition values."""
+"""Which Iceberg tables executors write files to directly, the field ids in these files, and the partition values."""
 
 import io
 from typing import Any

@@ -1,4 +1,4 @@
-"""The files of a staging folder that a table gets."""
+"""Which files of a staging folder a table gets."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def test_each_file_has_its_folder() -> None:
 
 
 def test_the_file_of_no_records_is_left_out() -> None:
-    """Its name is the same in every extraction."""
+    """A file without records has the same name in every extraction."""
     assert staged_files("/s", [EMPTY_FILE]) == []
 
 

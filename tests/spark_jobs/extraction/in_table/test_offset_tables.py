@@ -19,8 +19,9 @@ SPARK = SimpleNamespace(_jvm=SimpleNamespace(scala=SimpleNamespace(jdk=SimpleNam
 
 
 class Change:
-    """A transaction of Delta's on a table with these offsets; ``read``: the applications whose concurrent changes are
-    conflicts."""
+    """A Delta transaction on a table with these offsets. ``read``: the applications whose concurrent changes are
+    conflicts.
+    """
 
     def __init__(self, offsets: dict[TopicPartition, int]) -> None:
         self._versions = {application("lake", tp, {}): offset for tp, offset in offsets.items()}
@@ -63,5 +64,5 @@ def test_files_of_a_failed_commit_stay_once_its_offsets_have_moved(
 
 
 def test_a_commit_that_sets_an_offset_back_is_not_taken_as_committed() -> None:
-    """This happens with --no-fail-on-data-loss, after a topic was recreated on brokers without topic ids."""
+    """This state arises with --no-fail-on-data-loss, after a topic was recreated on brokers without topic ids."""
     assert not moves({FIRST: 2}).are_committed(Change({FIRST: 7, SECOND: 3}))

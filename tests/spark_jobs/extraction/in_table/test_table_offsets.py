@@ -1,4 +1,4 @@
-"""Which versions of a Delta table's applications are a group's offsets."""
+"""Which application versions of a Delta table are a group's offsets."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_offsets_from_before_the_cluster_had_topic_ids_stay() -> None:
 
 
 def test_a_table_of_extractions_with_zookeeper_is_refused_at_the_first_run_only() -> None:
-    """It may have the topic's records already."""
+    """The table may contain the topic's records already."""
     versions = {f"{APPLICATION_PREFIX}9f3c": 4}
     none = {FIRST: NO_OFFSET, SECOND: NO_OFFSET}
     with pytest.raises(ExtractionFailed, match="has records of extractions with --zookeeper"):

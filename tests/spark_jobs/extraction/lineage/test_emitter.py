@@ -1,4 +1,4 @@
-"""Events are sent to a server of the standard library, or written to a file; failures become notes."""
+"""Events are sent to an HTTP server from the standard library, or written to a file; failures become notes."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ def test_rows_stay_if_delta_ignored_the_merge_of_their_deleted_keys(
     spark = MagicMock(sql=lambda statement: found.append(statement.split("`")[1]))
     tables = MergedDeltaTables(spark, EXTRACTION)
     monkeypatch.setattr(tables._fold, "folded", folded)
+    monkeypatch.setattr(tables, "_topic_of", lambda _: "t")
     commits = {f"/t/{DELETED_FOLDER}": second}
     monkeypatch.setattr(tables, "commit_of", lambda manifest: commits.get(manifest.target))
     tables.append(MagicMock(), MANIFEST, RECORDS, EXTRACTION)

@@ -37,3 +37,20 @@ def test_a_table_with_the_columns_of_the_schema_is_merged_into() -> None:
 def test_other_tables_are_refused(found: list[tuple[str, str]], told: str) -> None:
     with pytest.raises(ExtractionFailed, match=told):
         statements.check_columns("t", found, _WANTED)
+
+
+@pytest.mark.parametrize("known", [None, "shop.public.orders"])
+def test_a_table_of_the_topic_or_of_none_yet_is_merged_into(known: str | None) -> None:
+    statements.check_topic("t", known, "shop.public.orders")
+
+
+def test_a_table_of_another_topic_is_refused() -> None:
+    told = (
+        "lake.shop.orders is the table of topic shop.public.orders; rows of topic shop.archive.orders would replace "
+        "its rows with equal keys: give topic shop.archive.orders another table with --to. If topic shop.public.orders "
+        "was renamed to shop.archive.orders and its positions continue, or if no run has merged rows yet, remove the "
+        "table's property kafka-zk.topic"
+    )
+    with pytest.raises(ExtractionFailed) as refused:
+        statements.check_topic("lake.shop.orders", "shop.public.orders", "shop.archive.orders")
+    assert str(refused.value) == told

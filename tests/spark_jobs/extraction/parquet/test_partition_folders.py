@@ -1,4 +1,4 @@
-"""The names of partitions' folders, and what is in them; tests/integration/spark compares them with Spark's."""
+"""The names of partition folders, and their contents; tests/integration/spark compares them with Spark's."""
 
 from datetime import UTC, date, datetime
 from typing import Any

@@ -79,7 +79,7 @@ def test_records_become_columns_and_misfits_are_counted() -> None:
 
 
 def test_a_record_that_its_columns_cannot_hold_is_undecodable() -> None:
-    """It does not fail the other records of the batch."""
+    """Other records of the batch are not affected."""
     batch, counts = written(source([encoded(2**40), encoded(6)]), avro(named("n", "raw_value")))
     assert batch.to_pydict() == {"n": [None, 6], "raw_value": [encoded(2**40), None]}
     assert counts.undecodable == 1 and counts.first is not None

@@ -1,4 +1,4 @@
-"""Into which row groups batches are collected, and how much memory this takes."""
+"""How batches are collected into row groups, and how much memory that takes."""
 
 import pyarrow as pa
 import pytest

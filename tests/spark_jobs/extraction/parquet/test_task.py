@@ -58,7 +58,7 @@ def test_an_attempt_again_writes_elsewhere(spec: TaskSpec) -> None:
 
 
 def test_open_files_are_bounded(tmp_path: Path, spec: TaskSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder whose file was closed gets another one."""
+    """A folder whose file was closed to stay within the bound gets another file."""
     monkeypatch.setattr(task, "_OPEN_FILES", 2)
     row = pa.RecordBatch.from_pydict({"offset": [1], "value": [b"v"]})
     with OpenFiles(tmp_path, "part-0", spec.file) as files:
@@ -88,7 +88,9 @@ def _sizes(folder: Path, file: FileSpec, groups: list[RowGroup]) -> list[int]:
 
 @pytest.mark.parametrize("others", [{}, {"number": pa.int64()}])
 def test_numbers_with_fractions_have_no_bounds(tmp_path: Path, others: dict[str, pa.DataType]) -> None:
-    """Otherwise, a search for large numbers in Spark would skip a row group with NaN, its greatest number."""
+    """With bounds, a search for large numbers in Spark would skip a row group that contains NaN, its greatest
+    number.
+    """
     inner = {"x": pa.float32(), "y": pa.int32()} if others else {"x": pa.float32()}
     schema = pa.schema({"ratio": pa.float64(), "struct": pa.struct(inner), **others})
     row = {"ratio": [1.0, float("nan")], "struct": [{"x": float("nan"), "y": 1}, {"x": 1.0, "y": 1}], "number": [1, 1]}

@@ -88,7 +88,7 @@ def test_a_broker_is_described_with_every_key(harness: Make) -> None:
 
 
 def test_the_keys_of_a_bucket_are_not_described(harness: Make) -> None:
-    """Nor are any other keys of a storage plugin: the response has their names only."""
+    """The same holds for all other keys of a storage plugin: the response has only their names."""
     secret = "rsm.config.storage.aws.secret.access.key"
     broker = harness(rsm_config_storage_aws_secret_access_key="hush-hush")
     for names in ((), (secret,)):
@@ -240,7 +240,7 @@ def test_what_a_topic_cannot_have_is_refused_in_kafkas_words(
 def test_what_a_broker_cannot_change_is_refused_in_kafkas_words(
     harness: Make, name: str, operation: tuple[str, int, str], code: int, text: str
 ) -> None:
-    """The change is refused for this broker; the default of all brokers is not written either."""
+    """The broker refuses the change, whether it is for this broker or for the default of all brokers."""
     broker = harness()
     assert change(broker, BROKER, name, operation) == (code, text)
     assert broker.configs.brokers == {}
@@ -261,7 +261,7 @@ def test_how_java_renews_tickets_can_be_stored_for_one_broker(harness: Make) -> 
 
 
 def test_advertised_listeners_change_for_one_broker(harness: Make) -> None:
-    """A default for all brokers is refused, and so are names that are not among the listeners."""
+    """The broker refuses a default for all brokers, and names that are not among the listeners."""
     broker = harness()
     advertised = "PLAINTEXT://one.example:9092"
     assert change(broker, BROKER, "0", ("advertised.listeners", SET, advertised)) == (0, None)
@@ -276,7 +276,9 @@ def test_advertised_listeners_change_for_one_broker(harness: Make) -> None:
 
 
 def test_broker_changes_are_kept_under_the_brokers_id_or_default(harness: Make) -> None:
-    """Unknown keys may belong to plugins and are kept, as in Kafka, and so are tuning keys without an effect here."""
+    """Unknown keys may belong to plugins and are kept, as in Kafka. Tuning keys without an effect here are kept,
+    too.
+    """
     broker = harness()
     assert change(broker, BROKER, "0", ("max.connections", SET, "5"), ("zz.custom", SET, "a")) == (0, None)
     cleaner = {"log.cleaner.threads": "2", "log.cleaner.backoff.ms": "7", "log.cleanup.policy": "compact"}
@@ -285,7 +287,7 @@ def test_broker_changes_are_kept_under_the_brokers_id_or_default(harness: Make) 
 
 
 def test_a_dry_run_writes_nothing(harness: Make) -> None:
-    """validate_only."""
+    """With validate_only, the request has no effect."""
     broker = harness()
     broker.lead("t")
     assert change(broker, TOPIC, "t", ("retention.ms", SET, "5"), validate_only=True) == (0, None)

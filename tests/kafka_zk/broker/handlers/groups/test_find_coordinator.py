@@ -30,7 +30,8 @@ def find(broker: Harness, version: int, key_type: int) -> tuple[int, int, str, i
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
 def test_the_leader_of_the_groups_partition_is_named(broker: Harness, version: int) -> None:
-    """Without a coordinator the response has the fields of no node, because old clients read them whatever the error.
+    """Without a coordinator, the response has the fields of a missing node, because old clients read them whatever the
+    error.
     """
     assert find(broker, version, 0) == (NOT_AVAILABLE, -1, "", -1)
     broker.lead("__consumer_offsets", 3)
@@ -80,7 +81,7 @@ def test_the_offsets_topic_waits_for_as_many_brokers_as_are_configured(
 
 
 def with_brokers(broker: Harness, count: int) -> None:
-    """Make this number of brokers alive."""
+    """Register this number of live brokers."""
     (known,) = broker.services.metadata.brokers.values()
     for broker_id in range(count):
         broker.services.metadata.brokers[broker_id] = known._replace(broker_id=broker_id)

@@ -157,7 +157,7 @@ def test_a_session_timeout_out_of_bounds_is_refused(harness: Make) -> None:
 
 
 def test_a_name_that_leaves_no_room_for_a_member_id_is_refused(broker: Harness) -> None:
-    """Otherwise, the group could never be stored."""
+    """A group with such a name could never be stored."""
     broker.lead("__consumer_offsets")
     answers = Consumer(broker, group_instance_id="x" * 32_740).begin_join()
     assert answers[0].error_code == ErrorCode.INVALID_REQUEST

@@ -57,14 +57,14 @@ def measured(broker: Harness) -> WorkClock:
 
 
 def turn_until_done(clock: WorkClock, work: Callable[[], Any]) -> None:
-    """Run work that another party begins, and everything that follows from it."""
+    """Run work that other code starts, and everything that follows from it."""
     clock.turn(work)
     while any(call.getTime() <= clock.seconds() for call in clock.getDelayedCalls()):
         clock.advance(0)
 
 
 def test_a_group_with_many_offsets_is_deleted_in_turns(broker: Harness) -> None:
-    """During that time no commit succeeds, because the group's tombstones would remove it."""
+    """No commit succeeds during the deletion, because the group's tombstones would remove it."""
     clock = many_offsets(broker)
     coordinator = broker.services.coordinator
     request = codec.request(ApiKey.DELETE_GROUPS)

@@ -22,8 +22,8 @@ def no_zookeeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_version_0_stores_in_zookeeper_and_reads_from_there(broker: Harness) -> None:
-    """Metadata are dropped, as in Kafka; an offset that is not stored and a partition that does not exist look the
-    same.
+    """The broker drops commit metadata, as Kafka does. An offset that is not stored looks the same as a partition that
+    does not exist.
     """
     assert commit(broker, 0, {("t", 0): 7, ("t", 5): 1, ("x", 0): 1}) == [NONE, UNKNOWN, UNKNOWN]
     assert FakeOffsets.stored["g"] == {TopicPartition("t", 0): 7}

@@ -57,7 +57,7 @@ class Both:
     correlation_id: int = 0
 
     def ask(self, version: int, body: bytes, later: Callable[[Harness], None] = lambda broker: None) -> object:
-        """The response of both brokers: a list of bytes, or the protocol error. ``later``: completes a broker's waiting
+        """The response of both brokers: a list of bytes, or the protocol error. ``later`` completes a broker's waiting
         request.
         """
         self.correlation_id += 1

@@ -64,7 +64,7 @@ def broker(harness: Make, epochs: FakeControllerEpochs) -> Harness:
 
 
 def test_an_epoch_that_was_never_given_out_changes_nothing(broker: Harness) -> None:
-    """Otherwise, the broker would ignore its controller until a restart."""
+    """If the broker adopted the epoch, it would ignore its controller until a restart."""
     topic_id = broker.lead("t")
     for api_key, version, request in controllers_requests(FORGED, topic_id):
         assert broker.ask(api_key, version, request).error_code == STALE

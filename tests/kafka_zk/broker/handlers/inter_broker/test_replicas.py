@@ -38,7 +38,7 @@ def fail_directory_of(broker: Harness, tp: TopicPartition) -> None:
 
 
 def stop_replica(broker: Harness, topic: str) -> int:
-    """StopReplica (delete) for partition 0; its error code."""
+    """Sends StopReplica (delete) for partition 0; returns its error code."""
     request = codec.request(ApiKey.STOP_REPLICA)
     states = request.StopReplicaTopicState
     answer = broker.ask(
@@ -75,7 +75,7 @@ def test_a_log_on_a_failed_disk_is_not_begun_anew_on_another(two_disks: Harness)
 
 
 def test_with_a_disk_missing_only_new_partitions_get_a_log(two_disks: Harness) -> None:
-    """An older partition may lie on the missing disk."""
+    """An older partition may be on the missing disk."""
     two_disks.lead("other")
     fail_directory_of(two_disks, TopicPartition("other", 0))
     topic_id = uuids.random_topic_id()
@@ -188,8 +188,8 @@ def test_followers_fetch_on_while_zookeeper_does_not_answer(harness: Make, monke
 
 
 def test_fetchers_go_on_between_portions_of_many_partitions(harness: Make) -> None:
-    """All brokers receive the partitions in the same order, so those that leader and follower know are replicated while
-    the rest waits.
+    """All brokers receive the partitions in the same order, so partitions that both leader and follower know are
+    replicated while the rest wait.
     """
     broker = harness()
     replicas = broker.services.replicas
@@ -213,7 +213,7 @@ def test_fetchers_go_on_between_portions_of_many_partitions(harness: Make) -> No
 
 
 def test_a_topic_that_was_deleted_while_this_broker_was_away_takes_nothing_more(harness: Make) -> None:
-    """The broker registered again, and the controller, which then sends it everything, does not name the topic."""
+    """The broker has registered again. The controller, which then sends it everything, omits the topic."""
     broker = harness()
     broker.lead("t")
     kept = broker.lead("u")
@@ -293,7 +293,7 @@ def test_a_disk_that_fails_while_offsets_are_listed_takes_its_directory_offline(
 def test_a_disk_that_fails_while_records_are_converted_takes_its_directory_offline(
     two_disks: Harness, monkeypatch: pytest.MonkeyPatch, in_helper: bool
 ) -> None:
-    """The request is Fetch version 3."""
+    """The request is Fetch version 3, whose response needs conversion."""
     two_disks.lead("t")
     count = AT_ONCE_RECORDS + 1 if in_helper else 1
     assert produced(two_disks, produce(batch(*[b"x"] * count))).error_code == 0

@@ -22,7 +22,7 @@ def broker(harness: Callable[..., Harness]) -> Harness:
 def alter(
     broker: Harness, entity: Entity, validate_only: bool = False, **values: float | None
 ) -> tuple[int, str | None]:
-    """The error code and message of one entry; a value of None removes the key."""
+    """Returns the error code and message of one entry; a value of None removes the key."""
     request = codec.request(ApiKey.ALTER_CLIENT_QUOTAS)
     entry = request.EntryData
     wanted = entry(

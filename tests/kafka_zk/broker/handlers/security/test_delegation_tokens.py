@@ -161,7 +161,7 @@ def test_a_request_may_name_owners_or_renewers(broker: Broker) -> None:
 
 
 def test_no_token_is_for_an_owner_that_is_no_user(broker: Broker) -> None:
-    """Such a token would authenticate the user of that name, although permissions were checked for Group:bob."""
+    """The permission checks would be for Group:bob, but the token would authenticate User:bob."""
     broker.services.authorizer = NoAuthorizer([])
     made = broker.create(owner_principal_type="Group", owner_principal_name="bob")
     assert (made.error_code, list(broker.tokens.all())) == (ErrorCode.INVALID_PRINCIPAL_TYPE, [])

@@ -77,7 +77,7 @@ def test_a_permission_of_the_cluster_is_needed(
 
 
 def test_sasl_on_a_connection_without_authentication_is_an_illegal_state(broker: Harness) -> None:
-    """The error shows clients that the listener is a plain one."""
+    """The error tells clients that the listener uses no SASL."""
     handshake = codec.request(ApiKey.SASL_HANDSHAKE)(mechanism="PLAIN")
     authenticate = codec.request(ApiKey.SASL_AUTHENTICATE)(auth_bytes=b"\0a\0b")
     for version in (0, 1):

@@ -55,7 +55,7 @@ def test_who_does_not_wait_is_told_that_it_timed_out(harness: Make) -> None:
 
 
 def test_validate_only_writes_nothing(harness: Make) -> None:
-    """A dry run succeeds without a wait."""
+    """A dry run succeeds immediately."""
     broker = with_topic(harness)
     assert result(broker, grow("t", validate_only=True, timeout_ms=1000)).error_code == 0
     assert len(broker.topics.assigned["t"].partitions) == 1
@@ -96,7 +96,7 @@ def test_what_cannot_be_added_gets_kafkas_error(harness: Make, request_: Any, co
 
 
 def test_a_topic_that_is_being_deleted_or_moved_stays_as_it_is(harness: Make) -> None:
-    """The controller's own changes come first."""
+    """The controller's own changes take precedence."""
     broker = with_topic(harness)
     broker.topics.assigned["m"] = TopicAssignment({0: [0]}, "id", adding={0: [1]})
     assert result(broker, grow("m")).error_code == ErrorCode.REASSIGNMENT_IN_PROGRESS
@@ -112,7 +112,9 @@ def test_only_the_controller_adds(harness: Make) -> None:
 
 
 def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None:
-    """The bound is that of one topic; existing partitions do not count."""
+    """All topics of a request together may have as many new partitions as one topic; existing partitions do not
+    count.
+    """
     broker = harness()
     for name in ("a", "b", "c"):
         broker.lead(name)

@@ -45,7 +45,9 @@ def result(harness: Harness, request: Any, version: int = 7) -> Any:
 
 
 def test_a_topic_is_written_with_its_assignment_and_config(harness: Make) -> None:
-    """A response that does not wait has the topic id and REQUEST_TIMED_OUT, as in Kafka."""
+    """The request does not wait for the controller, so the response has the topic id and REQUEST_TIMED_OUT, as in
+    Kafka.
+    """
     broker = harness()
     broker.lead("other")
     answer = result(broker, create("t", partitions=3, configs={"retention.ms": "5"}))
@@ -268,7 +270,7 @@ def test_no_topic_is_created_against_anybodys_will(harness: Make, broker_allows:
 
 
 def test_a_partition_without_a_live_leader_says_so(harness: Make) -> None:
-    """LEADER_NOT_AVAILABLE and leader -1."""
+    """The response has LEADER_NOT_AVAILABLE and leader -1."""
     broker = harness()
     fields = {"controller_epoch": 1, "leader": 7, "leader_epoch": 0, "isr": [7], "replicas": [7]}
     broker.ask(ApiKey.UPDATE_METADATA, 8, update_metadata("t", uuids.random_topic_id(), 1, fields))
@@ -312,7 +314,7 @@ def test_where_nothing_may_be_deleted_old_clients_get_a_code_that_they_know(
 
 
 def test_a_topic_deleted_by_id_is_answered_by_id(harness: Make) -> None:
-    """This holds even if the topic is gone before the response is written: the client expects the id."""
+    """The client expects the id, even if the topic is gone before the response is written."""
     broker = harness()
     topic_id = broker.lead("t")
 
@@ -341,7 +343,9 @@ def test_a_name_and_an_id_together_delete_nothing(harness: Make) -> None:
 
 
 def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None:
-    """The bound is that of one topic: the topics that fit are planned, the others get INVALID_PARTITIONS."""
+    """All topics of a request share the limit of one topic: topics that fit are planned, the others get
+    INVALID_PARTITIONS.
+    """
     broker = harness()
     broker.lead("other")
     request = create("a", "b", "c", partitions=20_000, validate_only=True)
