@@ -12,6 +12,7 @@ import click
 from kafka_zk.broker.process.signals import ending_signals, interrupt_at_the_end
 from kafka_zk.cli.cluster.outage_logs import LogOptions, outage_log_options
 from kafka_zk.cli.terminal.command_config import command_config_option, command_security
+from kafka_zk.cli.terminal.durations import parse_duration_ms
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import WEB_PORT, json_option, zookeeper_option, zookeeper_properties
 from kafka_zk.cli.terminal.output import note, print_json, say
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 
 URL = "web page at "
 BREAK_URL = "with this address the page can break brokers; keep it to yourself: "
+LEAST_KEPT_MS = 60_000
+
+
+def _kept_ms(context: click.Context, parameter: click.Parameter, given: str | None) -> int | None:
+    if given is None:
+        return None
+    kept_ms = parse_duration_ms(given)
+    if kept_ms < LEAST_KEPT_MS:
+        raise click.UsageError("--keep must be at least PT1M")
+    return kept_ms
 
 
 @click.command("web", short_help="See in a browser what happens to a cluster, and rewind.")
@@ -47,6 +58,12 @@ BREAK_URL = "with this address the page can break brokers; keep it to yourself: 
     type=click.Path(path_type=Path, dir_okay=False),
     help="Keep everything in this file, or continue it; an entry takes 200 to 600 bytes (the page shows how many there "
     "are). Without --record, only the last 256 MB are kept, in memory.",
+)
+@click.option(
+    "--keep",
+    metavar="DURATION",
+    callback=_kept_ms,
+    help="With --record: keep only this time, such as P7D or PT12H, and drop what is older, in parts of a 64th of it.",
 )
 @click.option(
     "--save",
@@ -74,6 +91,7 @@ def command(
     traces: tuple[Path, ...],
     logs: LogOptions,
     record: Path | None,
+    keep: int | None,
     save: Path | None,
     directory: Path | None,
     port: int,
@@ -95,7 +113,7 @@ def command(
 
     \b
     kafka-zk up --web
-    kafka-zk web --zookeeper zk1:2181 --record outage.sqlite
+    kafka-zk web --zookeeper zk1:2181 --record outage.sqlite --keep P7D
     kafka-zk web --zookeeper-log /var/lib/zookeeper --broker-logs /var/log/kafka
     kafka-zk web outage.sqlite
     kafka-zk web outage.sqlite --save recording.kzr
@@ -107,6 +125,8 @@ def command(
         raise click.UsageError("--data, --trace, --record and logs cannot be used with a recording")
     if logs.is_given and (traces or data is not None):
         raise click.UsageError("--data and --trace cannot be used with --zookeeper-log and --broker-logs")
+    if keep is not None and (record is None or (logs.is_given and not _is_named("zookeeper"))):
+        raise click.UsageError("--keep needs --record and a live cluster: logs without --zookeeper do not grow")
     if directory is not None and (recording is None or save is not None):
         raise click.UsageError("--export needs a recording, and cannot be used with --save")
     if save is not None and recording is None:
@@ -123,7 +143,7 @@ def command(
         elif recording is not None:
             _serve(*open_recording(recording), port, as_json)
         else:
-            kept = Recording(record)
+            kept = Recording(record, keep_ms=keep)
             if kept.entries.count:
                 note(f"continues {record}: {_size(kept)}")
             if logs.is_given:
@@ -153,7 +173,7 @@ def _is_named(option: str) -> bool:
 
 
 def _size(recording: "Recording") -> str:
-    return f"{recording.entries.count:,} entries, {recording.used_bytes / 1e6:.1f} MB"
+    return f"{recording.entries.count - recording.entries.first + 1:,} entries, {recording.used_bytes / 1e6:.1f} MB"
 
 
 def _loaded(recording: "Recording", logs: LogOptions, zookeeper: str | None) -> "tuple[Cluster | None, str]":

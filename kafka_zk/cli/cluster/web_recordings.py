@@ -76,6 +76,7 @@ def export_page(name: str, directory: Path, progress: Progress = silent) -> Expo
         if target.exists():
             raise CommandFailed(f"{target} already exists: choose another directory, or delete it")
         page = exported_page(recording, described, progress)
+        count = recording.entries.count - recording.entries.first + 1
         directory.mkdir(parents=True, exist_ok=True)
         _write_new(target, page.content)
     except (NotExportable, BadRequest) as error:
@@ -86,7 +87,6 @@ def export_page(name: str, directory: Path, progress: Progress = silent) -> Expo
         recording.close()
     source = f"{quote(os.fsencode(directory.resolve().name))}/{target.name}#{page.moment}"
     iframe = f'<iframe src="{source}" title="{escape(described)}" {_FRAME}></iframe>'
-    count = recording.entries.count - recording.entries.first + 1
     return Exported(str(target), count, len(page.content), page.data_bytes, page.moment, iframe)
 
 

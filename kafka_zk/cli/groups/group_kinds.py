@@ -26,7 +26,7 @@ class PartitionOfGroup:
     """One line of a description, also for a member without partitions.
 
     ``owner``: a member's id, in ZooKeeper groups followed by the number of its stream. Only brokers know hosts and
-    client ids.
+    client ids. ``capacity``: what the owner registers for the strategy ``weighted``, only in ZooKeeper groups.
     """
 
     tp: TopicPartition | None
@@ -34,6 +34,7 @@ class PartitionOfGroup:
     owner: str | None
     host: str | None = None
     client_id: str | None = None
+    capacity: int | None = None
     log_end: int | None = None
 
     @property

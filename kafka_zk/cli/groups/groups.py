@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kafka_zk.cli.groups.group_reset import Target
 
 COLUMNS = ("group", "type", "topic", "partition", "current-offset", "log-end-offset", "lag", "owner")
+CAPACITY_COLUMNS = ("capacity",)
 MEMBER_COLUMNS = ("host", "client-id")
 RESET_COLUMNS = ("group", "type", "topic", "partition", "new-offset")
 MIGRATE_COLUMNS = ("group", "topic", "partition", "zookeeper-offset", "broker-offset", "result", "reason")
@@ -99,15 +100,17 @@ def list_groups(at: "Where", as_json: bool) -> None:
 def describe(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
     """Show the offset, lag and owner of each partition, and members without partitions.
 
-    Members of a broker group are shown with their host and client id.
+    Members of a broker group are shown with their host and client id. Members of a group in ZooKeeper are shown with
+    their capacity (consumer.capacity) if they register one.
     """
     from kafka_zk.cli.groups.group_access import check_names, group_access
 
     check_names(wanted, at.kind)
     with group_access(at) as access:
         found = access.describe(wanted)
+    has_capacities = any(row.capacity is not None for _, _, row in found)
     has_hosts = any(row.host is not None for _, _, row in found)
-    columns = COLUMNS + MEMBER_COLUMNS if has_hosts else COLUMNS
+    columns = COLUMNS + (CAPACITY_COLUMNS if has_capacities else ()) + (MEMBER_COLUMNS if has_hosts else ())
     _print(columns, [_row(*each) for each in found], as_json)
 
 
@@ -361,6 +364,7 @@ def _row(group: str, kind: "GroupKind", each: "PartitionOfGroup") -> dict[str, A
         "log-end-offset": each.log_end,
         "lag": each.lag,
         "owner": each.owner,
+        "capacity": each.capacity,
         "host": each.host,
         "client-id": each.client_id,
     }

@@ -53,10 +53,15 @@ class GroupsInZookeeper:
         offsets = self.offsets(group)
         owners = run_blocking(OwnerRegistry(self._client, group).owners())
         tps = sorted({*offsets, *owners, *self._partitions({tp.topic for tp in (*offsets, *owners)})})
-        rows = [PartitionOfGroup(tp, offsets.get(tp), owners.get(tp)) for tp in tps]
-        busy = {consumer_of(owner) for owner in owners.values()}
         members = run_blocking(ConsumerRegistry(self._client, group).members())
-        return rows + [PartitionOfGroup(None, None, member) for member in members if member not in busy]
+        capacities = {name: member.registration.capacity for name, member in members.items()}
+        owning = {tp: consumer_of(owner) for tp, owner in owners.items()}
+        rows = [
+            PartitionOfGroup(tp, offsets.get(tp), owners.get(tp), capacity=capacities.get(owning.get(tp, "")))
+            for tp in tps
+        ]
+        idle = sorted(members.keys() - set(owning.values()))
+        return rows + [PartitionOfGroup(None, None, name, capacity=capacities[name]) for name in idle]
 
     def offsets(self, group: str) -> dict[TopicPartition, int]:
         return {tp: each.offset for tp, each in self.stored(group).items() if each.offset != NO_OFFSET}

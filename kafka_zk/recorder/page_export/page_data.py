@@ -68,7 +68,12 @@ def silent(share: float) -> None:
 
 def page_data(recording: Recording, described: str, progress: Progress = silent) -> Document:
     """``described``: what was recorded. Raises: NotExportable, BadRequest (a damaged lesson), sqlite3.Error."""
-    return _PageData(recording, progress).document(described)
+    first = recording.entries.first
+    try:
+        return _PageData(recording, progress).document(described)
+    finally:  # also instead of an error, which is an effect of it
+        if recording.entries.first > first:
+            raise NotExportable("its beginning was dropped meanwhile: save it, and export the saved file")
 
 
 class _PageData:
@@ -118,7 +123,9 @@ class _PageData:
 
     def _play(self, episode: Document) -> tuple[str, Document]:
         values = {name: str(episode[name]) for name in ("subject", "seq", "from_ms", "to_ms")}
-        return " ".join(values.values()), self._api.play(values)
+        play = self._api.play(values)
+        steps = [each for each in play["steps"] if each["seq"] >= self._entries[0].seq]  # see _exported
+        return " ".join(values.values()), {**play, "steps": steps}
 
     def _entry_rows(self) -> Document:
         shorts, details, explanations = [], [], {}
@@ -126,10 +133,14 @@ class _PageData:
             document = self._api.entry({"seq": str(entry.seq)})
             explanations[entry.kind] = document.pop("explanation")
             details.append({name: document.pop(name) for name in ("title", "document", "reason")}
-                           | {name: [each["seq"] for each in document.pop(name)] for name in ("why", "effects")})
+                           | {name: self._exported(document.pop(name)) for name in ("why", "effects")})
             shorts.append(document)
             self._step()
         return {"entries": shorts, "details": details, "explanations": explanations}
+
+    def _exported(self, entries: list[Document]) -> list[int]:
+        """The numbers of those entries that are in the page: older ones only complete the state at its beginning."""
+        return [each["seq"] for each in entries if each["seq"] >= self._entries[0].seq]
 
     def _each_whole(self, view: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
         for seq in sorted(set(self._wholes)):

@@ -14,6 +14,8 @@ _MAGIC = b"SQLite format 3\0"
 _HEADER = struct.Struct(">16sH6xII60xI")
 _OPCODES_BETWEEN_SIGNALS = 1_000_000
 """SQLite operations between two checks for signals; without them, Ctrl-C would wait for the end of a query."""
+_LONGEST_WAIT_MS = 1_000
+"""Maximum time that a write waits for another process that reads; the reactor waits with it."""
 _META = "meta"
 _SCHEMA = "".join((
     f"create table if not exists {_META} (key text primary key, value text);",
@@ -25,6 +27,8 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
     """A missing recording is created, unless ``read_only``. Raises NoRecording."""
     if read_only and path is not None and not path.is_file():
         raise NoRecording(f"{path} does not exist")
+    if read_only and path is not None:
+        _undo_interrupted_write(path)
     name = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
     try:
         database = sqlite3.connect(name, uri=read_only)
@@ -45,6 +49,7 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
             database.execute("insert or ignore into meta values ('version', ?)", (str(VERSION),))
             database.commit()
             database.execute("pragma synchronous = off")
+            database.execute(f"pragma busy_timeout = {_LONGEST_WAIT_MS}")
         (version,) = database.execute("select value from meta where key = 'version'").fetchone() or ("?",)
     except NoRecording:
         database.close()
@@ -59,6 +64,20 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
         database.close()
         raise _not_ours(path, foreign)
     return database
+
+
+def _undo_interrupted_write(path: Path) -> None:
+    """A killed recorder leaves a journal, which SQLite applies only if it may write. Raises NoRecording."""
+    if not path.with_name(f"{path.name}-journal").is_file():
+        return
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as database:
+            database.execute("select name from sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        raise NoRecording(
+            f"{path} cannot be opened: its recorder is writing, or was killed and left {path.name}-journal, which must "
+            f"be applied where the file may be written ({error})"
+        ) from error
 
 
 def _foreign_tables(database: sqlite3.Connection) -> set[str]:

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kafka_zk.recorder.recording import documents
@@ -22,6 +23,8 @@ _FENCED = "'CommitRefused', 'ControllerIgnored'"
 _OF_RECORDS = "'ReplicaSeen', 'RecordAcknowledged', 'RecordRead'"
 _SESSION_CHANGES = f"'{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _FROM_ZOOKEEPER = f"{SQL_CHANGES}, {_SESSION_CHANGES}"
+FIRST = "first"
+"""Key in the table meta: the number of the oldest entry, if the table has older ones that only complete the state."""
 _MOST_OUT_OF_ORDER = 500
 """Maximum number of later entries that may be recorded before an entry."""
 _MOST_WATCHES = 100_000
@@ -79,13 +82,21 @@ class Entries:
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
-        self.first: int
-        """Number of the oldest entry; 1 without entries."""
         self.count: int
         """Number of the latest entry; 0 without entries."""
-        self.first, self.count = self._row(
-            "select (select coalesce(min(seq), 1) from entries), (select coalesce(max(seq), 0) from entries)"
+        (self.count,) = self._row("select coalesce(max(seq), 0) from entries")
+
+    @property
+    def first(self) -> int:
+        """Number of the oldest entry; 1 without entries. Older entries that are left only complete the state then.
+
+        It is read each time, because another process may drop entries of the file.
+        """
+        (first,) = self._row(
+            f"select coalesce((select cast(value as integer) from meta where key = '{FIRST}'), "
+            "(select min(seq) from entries), 1)"
         )
+        return int(first)
 
     # --- writing ---
 
@@ -101,9 +112,48 @@ class Entries:
         """Set a cause that became known after the entry was recorded."""
         self._database.execute("update entries set cause = ?, certain = 0 where seq = ?", (cause, seq))
 
-    def forget_until(self, last: int) -> None:
-        self._database.execute("delete from entries where seq <= ?", (last,))
-        self.first = last + 1
+    def forget_until(self, last: int, in_force: Iterable[int]) -> None:
+        """Drop the entries up to ``last``, except those ``in_force``."""
+        self._database.execute(
+            "delete from entries where seq <= ? and seq not in (select value from json_each(?))",
+            (last, json.dumps(sorted(in_force))),
+        )
+        self._database.execute("insert or replace into meta values (?, ?)", (FIRST, str(last + 1)))
+
+    def in_force(self, seq: int, sessions: Iterable[int], groups: Iterable[str]) -> set[int]:
+        """The entries up to ``seq`` that still say something about the state after it: the beginnings of live sessions,
+        also of these ``sessions``, the last assignments of these broker groups, each broker's last report about its
+        clients, the watches that are set, and the last transaction.
+        """
+        found = {
+            self._row("select min(seq) from entries where session = ? and session != 0 and seq <= ?", each, seq)[0]
+            for each in map(signed, sessions)
+        }
+        alive = self._database.execute(
+            f"select min(seq) from entries where kind in ({_SESSION_CHANGES}) and seq <= ? "
+            f"group by session having max(kind = '{SESSION_ENDED}') = 0", (seq,),
+        )  # fmt: skip
+        found.update(began for (began,) in alive)
+        assignments = self._database.execute(
+            "select json_extract(doc, '$.group_id'), max(seq) from entries where kind = 'AssignmentCompleted' "
+            f"and kind in ({_GROUP_STEPS}) and +seq <= ? group by 1", (seq,),
+        )  # fmt: skip
+        wanted = set(groups)
+        found.update(last for group, last in assignments if group in wanted)
+        found.update(each.seq for each in self.clients_seen(seq))
+        found.add(self._last_transaction()[0])
+        found.update(
+            self._row(
+                "select max(seq) from entries where path = ? and path != '' and actor = ? "  # "!=": as in the index
+                f"and kind in ({_SET_WATCHES}) and seq <= ?", path, actor, seq,
+            )[0]
+            for path, actors in self.watchers(seq).items() for actor in actors
+        )  # fmt: skip
+        return {each for each in found if each is not None and each <= seq}
+
+    def times_from(self, seq: int) -> Iterator[tuple[int, int]]:
+        """Number and time of each entry from ``seq`` on, in their order."""
+        return self._database.execute("select seq, time_ms from entries where seq >= ? order by seq", (seq,))
 
     def numbered(self, first: int, last: int, limit: int) -> list[Entry]:
         return self._entries("where seq between ? and ? order by seq limit ?", first, last, limit)
@@ -124,10 +174,14 @@ class Entries:
 
     def last_zxid(self) -> int:
         """The zxid of the latest transaction; 0 if there is no transaction."""
-        found = self._row(
-            f"select zxid from entries where kind in ({_FROM_ZOOKEEPER}) and zxid > 0 order by seq desc limit 1"
+        return int(self._last_transaction()[1])
+
+    def _last_transaction(self) -> tuple[int | None, int]:
+        """The last entry of the latest transaction, and its zxid."""
+        found: tuple[int, int] | None = self._row(
+            f"select seq, zxid from entries where kind in ({_FROM_ZOOKEEPER}) and zxid > 0 order by seq desc limit 1"
         )
-        return 0 if found is None else int(found[0])
+        return found or (None, 0)
 
     def changes_of(self, path: str, seq: int, limit: int) -> list[Entry]:
         return self._entries(
@@ -159,8 +213,12 @@ class Entries:
         return standing(map(SetWatch._make, watches), map(Lifetime._make, sessions))
 
     def times(self) -> tuple[int, int] | None:
-        # Two subqueries: for min and max in one query, SQLite would read the whole index.
-        first, last = self._row("select (select min(time_ms) from entries), (select max(time_ms) from entries)")
+        # Two subqueries: for min and max in one query, SQLite would read the whole index. "+" keeps it to that index.
+        first, last = self._row(
+            "select (select time_ms from entries where +seq >= ? order by time_ms limit 1), "
+            "(select max(time_ms) from entries)",
+            self.first,
+        )
         return None if first is None else (first, last)
 
     def between(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
@@ -177,7 +235,10 @@ class Entries:
 
     def first_from(self, time_ms: int) -> int:
         """The first entry from this time on; 0 if there is no such entry."""
-        found = self._row("select seq from entries where time_ms >= ? order by time_ms, seq limit 1", time_ms)
+        found = self._row(
+            "select seq from entries where time_ms >= ? and +seq >= ? order by time_ms, seq limit 1",
+            time_ms, self.first,
+        )  # fmt: skip
         return 0 if found is None else int(found[0])
 
     def count_between(self, from_ms: int, to_ms: int) -> int:

@@ -1,13 +1,18 @@
 """A recording: the events of a cluster and its znodes at any moment, in an SQLite file or in memory.
 
 Entries are numbered from 1 in the order of their arrival. ZooKeeper's entries are ordered by zxid. Events of processes
-arrive up to one poll late and keep their own times. A recording in memory is bounded: it drops its oldest entries.
+arrive up to one poll late and keep their own times. A recording in memory is bounded: it drops its oldest entries. One
+in a file is bounded if ``keep_ms`` says so. In both, the state at the first moment is complete: its znodes are in a
+checkpoint, and older spans, samples and entries stay while they are valid.
 """
 
+import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from kafka_zk.base.clock import wall_ms
 from kafka_zk.base.events import Event
 from kafka_zk.broker.group.events import AssignmentCompleted, MemberDeparted
 from kafka_zk.recorder.recording.causality import Causality, Cause
@@ -17,6 +22,7 @@ from kafka_zk.recorder.recording.entries import (
     CHANGED,
     CREATED,
     DELETED,
+    FIRST,
     SESSION_BEGAN,
     SESSION_ENDED,
     Entries,
@@ -25,6 +31,7 @@ from kafka_zk.recorder.recording.entries import (
 from kafka_zk.recorder.recording.errors import NoRecording
 from kafka_zk.recorder.recording.holds import assigned, assigned_lanes, health_hold, hold
 from kafka_zk.recorder.recording.order import in_order
+from kafka_zk.recorder.recording.parts import Part, Parts
 from kafka_zk.recorder.recording.samples import Samples
 from kafka_zk.recorder.recording.session_names import ZOOKEEPER, session_name
 from kafka_zk.recorder.recording.sessions import Sessions
@@ -41,6 +48,7 @@ from kafka_zk.registry.client.events import SessionChanged
 MOST_IN_MEMORY_BYTES = 256 * 1024 * 1024
 _FORGOTTEN_SHARE = 8
 """When memory is full, the oldest entries are dropped: one in this number."""
+_PARTS = "parts"
 
 
 class Recording:
@@ -48,7 +56,9 @@ class Recording:
 
     Args:
         path: a file to create or continue; None: in memory, at most MOST_IN_MEMORY_BYTES.
-        read_only: the file must exist and is not changed.
+        read_only: the file must exist and is not changed, but the interrupted write of a killed recorder is undone.
+        keep_ms: drop what is older than that, see ``parts``; None: drop nothing.
+        present_ms: the time of this machine.
     Raises: NoRecording if the file is not a recording or has another version; OSError.
     """
 
@@ -57,7 +67,15 @@ class Recording:
     znodes: ZnodeHistory
     sessions: Sessions
 
-    def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        read_only: bool = False,
+        keep_ms: int | None = None,
+        present_ms: Callable[[], int] = wall_ms,
+    ) -> None:
+        self._keep_ms, self._present_ms = keep_ms, present_ms
         self.database = open_database(path, read_only=read_only)
         self.is_bounded = path is None
         """True in memory: the oldest entries are dropped."""
@@ -65,10 +83,14 @@ class Recording:
         """Where the recording is stored, for people."""
         self.samples = Samples(self.database)
         try:
-            self._load({})
+            with self.one_moment():
+                self._load({})
         except (zlib.error, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             self.database.close()
             raise NoRecording(f"{path} is damaged: {error}") from error
+        if self._parts is not None:
+            with self.database:
+                self._drop_old(self._parts, len(self._parts.all))
 
     def _load(self, names: Mapping[int, str]) -> None:
         self.entries = Entries(self.database)
@@ -76,6 +98,15 @@ class Recording:
         self.znodes = ZnodeHistory(self.database, self.entries)
         self.sessions = Sessions(self.database, names)
         self._causality = Causality()
+        self._parts = None if self._keep_ms is None else self._divided(self._keep_ms)
+
+    def _divided(self, keep_ms: int) -> Parts:
+        """The parts so far, also of what an earlier recorder has recorded."""
+        known = [Part(*each) for each in json.loads(self._meta().get(_PARTS, "[]"))]
+        parts, present_ms = Parts(keep_ms, known), self._present_ms()
+        for seq, time_ms in self.entries.times_from(known[-1].first if known else self.entries.first):
+            parts.take(seq, seq, time_ms, present_ms)
+        return parts
 
     def close(self) -> None:
         self.database.close()
@@ -88,17 +119,30 @@ class Recording:
         names = self.sessions.known()
         try:
             with self.database:
-                for each in in_order(events, transactions):
-                    if isinstance(each, Transaction):
-                        self._add_transaction(each)
-                    else:
-                        self._add_event(each.event, each.place)
+                new_count = self._add_in_order(events, transactions)
+                self.znodes.checkpoint_if_due()
+                if self._parts is not None:
+                    self._drop_old(self._parts, new_count)
         except BaseException:
             self._load(names)
             raise
-        self.znodes.checkpoint_if_due()
         while self.is_bounded and self.used_bytes > MOST_IN_MEMORY_BYTES and self.entries.first < self.entries.count:
             self._forget_oldest()
+
+    def _add_in_order(self, events: Iterable[Event | Traced], transactions: Iterable[Transaction]) -> int:
+        """Returns: the number of parts that have begun."""
+        present_ms, new_count = self._present_ms(), 0
+        for each in in_order(events, transactions):
+            first = self.entries.count + 1
+            if isinstance(each, Transaction):
+                self._add_transaction(each)
+                time_ms = each.time_ms
+            else:
+                self._add_event(each.event, each.place)
+                time_ms = each.event.time_ms
+            if self._parts is not None and self.entries.count >= first:
+                new_count += self._parts.take(first, self.entries.count, time_ms, present_ms)
+        return new_count
 
     def _add_event(self, event: Event, place: Mapping[str, int]) -> None:
         if isinstance(event, SessionChanged) and event.session_id:
@@ -180,16 +224,35 @@ class Recording:
         self.entries.add(entry)
         return entry.seq
 
+    def _drop_old(self, parts: Parts, new_count: int) -> None:
+        """Drop what is older than what is kept, but only one part more than the new ones: after a pause, everything at
+        once would take too long. The caller commits.
+        """
+        kept = parts.drop(new_count + 1)
+        if kept is not None:
+            oldest_ms = min(kept.from_ms, parts.oldest_ms) - parts.part_ms  # entries may have arrived late
+            self._forget_until(kept.first - 1, oldest_ms)
+            self.samples.forget_before(oldest_ms)
+        if kept is not None or new_count:
+            self.database.execute("insert or replace into meta values (?, ?)", (_PARTS, json.dumps(parts.all)))
+
     def _forget_oldest(self) -> None:
-        """Drop the oldest entries; a checkpoint keeps the znodes before the remaining ones."""
         last = self.entries.first + (self.entries.count - self.entries.first) // _FORGOTTEN_SHARE
         kept = self.entries.entry(last + 1)
         assert kept is not None, "there are later ones"
         with self.database:
-            self.znodes.begin_after(last)
-            self.spans.forget_before(kept.time_ms)
-            self.entries.forget_until(last)
+            self._forget_until(last, kept.time_ms)
+
+    def _forget_until(self, last: int, time_ms: int) -> None:
+        """Drop the entries up to ``last``, and the spans that ended before ``time_ms``. The caller commits."""
+        self.znodes.begin_after(last)
+        self.spans.forget_before(time_ms)
+        self.entries.forget_until(last, self.in_force(last))
         self.sessions.keep(self.znodes.sessions)
+
+    def in_force(self, seq: int) -> set[int]:
+        """The entries up to ``seq`` that complete the state after it, see ``Entries``."""
+        return self.entries.in_force(seq, self.znodes.after(seq).sessions, self.spans.assigned_groups())
 
     @property
     def used_bytes(self) -> int:
@@ -198,12 +261,25 @@ class Recording:
     @property
     def misses(self) -> str:
         """What was dropped, as text."""
-        if self.entries.first == 1 or not self.is_bounded:
+        if self.entries.first == 1 or (self._keep_ms is None and not self.is_bounded):
             return ""
+        if self._keep_ms is not None:
+            return f"the first {self.entries.first - 1} entries: they are older than --keep allows"
         size_mb = MOST_IN_MEMORY_BYTES >> 20
         return (
             f"the first {self.entries.first - 1} entries: memory holds the last {size_mb} MB, --record FILE keeps all"
         )
+
+    @contextmanager
+    def one_moment(self) -> Iterator[None]:
+        """What is read within this context belongs together, even if another process drops entries meanwhile. That
+        process waits, so the context must be short. Nothing may be written in it.
+        """
+        self.database.execute("begin")
+        try:
+            yield
+        finally:
+            self.database.rollback()
 
     # --- notes about the recording ---
 
@@ -212,4 +288,8 @@ class Recording:
             self.database.execute("insert or replace into meta values (?, ?)", (key, value))
 
     def notes(self) -> dict[str, str]:
+        """The notes, and the version."""
+        return {key: value for key, value in self._meta().items() if key not in (FIRST, _PARTS)}
+
+    def _meta(self) -> dict[str, str]:
         return dict(self.database.execute("select key, value from meta"))

@@ -121,6 +121,14 @@ class Samples:
             "select series, time_ms, value from samples where time_ms > ? and time_ms <= ?", (from_ms, to_ms)
         ).fetchall()
 
+    def forget_before(self, time_ms: int) -> None:
+        """Drop the samples before a moment, except the values that are valid then. The caller commits."""
+        self._database.execute(
+            "delete from samples where time_ms < ? and (value is null or exists (select 1 from samples as later "
+            "where later.series = samples.series and later.time_ms > samples.time_ms and later.time_ms <= ?))",
+            (time_ms, time_ms),
+        )
+
     def _lasting(self, series: str, time_ms: int) -> int | None:
         if series in self._last:
             return self._last[series]

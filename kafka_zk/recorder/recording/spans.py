@@ -105,7 +105,15 @@ class Spans:
                                        (time_ms, kind))  # fmt: skip
 
     def forget_before(self, time_ms: int) -> None:
+        """Drop the spans that ended before a moment, and lanes that no member has had since: those of members, and of
+        a group's partitions if none of the topic's has a holder. The caller commits.
+        """
         self._database.execute("delete from spans where to_ms < ?", (time_ms,))
+        self._database.execute(
+            "delete from spans where to_ms is null and holder = '' and from_ms < ? and (kind = 'member' or kind in "
+            f"({_MEMBERS_IN}) and (kind, {_STEM}) not in (select kind, {_STEM} from spans where holder != ''))",
+            (time_ms,),
+        )
 
     def assigned(self, stem: str) -> dict[str, str]:
         """Lane -> current holder; the lanes of a broker-coordinated group begin with ``stem``."""
@@ -115,6 +123,11 @@ class Spans:
             (stem, f"{stem}{_LAST}"),
         )
         return {lane: holder for lane, holder in rows if ": " not in lane.removeprefix(stem)}
+
+    def assigned_groups(self) -> set[str]:
+        """The broker-coordinated groups that have had a partition."""
+        rows = self._database.execute("select distinct lane from spans where kind = 'assigned' and holder != ''")
+        return {lane.rpartition(": ")[0] for (lane,) in rows}
 
     def holders(self, kind: str, limit: int) -> dict[str, str]:
         rows = self._database.execute(

@@ -67,14 +67,15 @@ class ZnodeHistory:
         return self._tree
 
     def checkpoint_if_due(self) -> None:
-        """Add a checkpoint after enough changes: all checkpoints together are about twice as large as the changes."""
+        """Add a checkpoint after enough changes: all checkpoints together are about twice as large as the changes. The
+        caller commits.
+        """
         if self._since_checkpoint >= max(_LEAST_BETWEEN_CHECKPOINTS, len(self._now.znodes) // 2):
             self._since_checkpoint = 0
-            with self._database:
-                put_checkpoint(self._database, self._entries.count, self._now)
+            put_checkpoint(self._database, self._entries.count, self._now)
 
     def begin_after(self, seq: int) -> None:
-        """Add a checkpoint after entry ``seq``, and remove earlier ones."""
+        """Add a checkpoint after entry ``seq``, and remove earlier ones. The caller commits."""
         tree = self.after(seq)
         self._database.execute("delete from checkpoints where seq <= ?", (seq,))
         put_checkpoint(self._database, seq, tree)

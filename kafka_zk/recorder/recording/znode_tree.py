@@ -37,6 +37,11 @@ class ZnodeTree:
         for path, znode in (znodes or {}).items():
             self.apply(Change(path, None, znode))
 
+    @property
+    def sessions(self) -> set[int]:
+        """The sessions that own an ephemeral znode."""
+        return set(self._ephemerals)
+
     def take(self, transaction: Transaction) -> list[Change]:
         """Operations that do not fit the znodes are applied as far as possible: if the log is incomplete, for example,
         it deletes unknown znodes.

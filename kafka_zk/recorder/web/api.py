@@ -67,6 +67,8 @@ class RecordingApi:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # key and result of the last query
+        self.one_moment = recording.one_moment
+        """A context for a query, see ``Recording``."""
 
     def state(self, query: Query) -> Document:
         """The cluster after entry ``seq`` and the rest of its transaction.

@@ -83,7 +83,7 @@ class WebServer:
             ("health", api.health), ("lesson", api.lesson), ("question", api.question), ("records", api.records),
             ("strategies", lambda query: strategies()),
         ):  # fmt: skip
-            root.putChild(f"api-{name}".encode(), _Question(question))
+            root.putChild(f"api-{name}".encode(), _Question(api, question))
         root.putChild(b"api-news", self._news)
         root.putChild(b"api-export", _Export(api))
         root.putChild(b"api-code", _Code())
@@ -163,13 +163,15 @@ class _Refusal(_Resource):
 class _Question(_Resource):
     isLeaf = True
 
-    def __init__(self, answer: Callable[[Query], Document]) -> None:
+    def __init__(self, api: RecordingApi, answer: Callable[[Query], Document]) -> None:
         super().__init__()
+        self._api = api
         self._answer = answer
 
     def render_GET(self, request: Any) -> bytes:
         try:
-            return _answer(request, self._answer(_query(request)))
+            with self._api.one_moment():
+                return _answer(request, self._answer(_query(request)))
         except BadRequest as error:
             return _answer(request, {"error": str(error)}, 400)
 

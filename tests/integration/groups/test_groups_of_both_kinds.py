@@ -22,7 +22,14 @@ from kafka_zk.registry.client.pipeline import ensure_paths
 from kafka_zk.registry.consumers import ConsumerRegistry
 from kafka_zk.registry.group_topics import GroupTopic, GroupTopicRegistry
 from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.registry.znodes.consumers import ConsumerRegistration, encode_registration, id_path, ids_path
+from kafka_zk.registry.znodes.consumers import (
+    ConsumerRegistration,
+    encode_owner,
+    encode_registration,
+    id_path,
+    ids_path,
+    owner_path,
+)
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
 from tests.integration.processes import wait_for
 
@@ -131,10 +138,12 @@ def join(lab: Lab) -> Iterator[Join]:
         yield joined
 
 
-async def join_in_zookeeper(client: RegistryClient, group: str, topic: str) -> None:
+async def join_in_zookeeper(
+    client: RegistryClient, group: str, topic: str, name: str = "m1", capacity: int | None = None
+) -> None:
     await ensure_paths(client, [ids_path(group)])
-    registration = encode_registration(ConsumerRegistration({topic: 1}))
-    await client.create(id_path(group, "m1"), registration, ephemeral=True)
+    registration = encode_registration(ConsumerRegistration({topic: 1}, capacity=capacity))
+    await client.create(id_path(group, name), registration, ephemeral=True)
 
 
 def test_a_group_that_is_only_looked_for_leaves_no_trace(lab: Lab) -> None:
@@ -173,6 +182,28 @@ def test_both_kinds_are_shown_with_members_hosts_and_lag(lab: Lab, join: Join) -
     of_brokers = lab.groups.documents("describe", "--group", "readers", "--type", "broker")
     assert of_brokers == shown[:2]
     assert len(lab.groups.documents("describe")) == 5
+
+
+async def own(client: RegistryClient, group: str, topic: str, owners: Mapping[int, str]) -> None:
+    await ensure_paths(client, [owner_path(group, topic, 0).rpartition("/")[0]])
+    for number, thread_id in owners.items():
+        await client.create(owner_path(group, topic, number), encode_owner(thread_id), ephemeral=True)
+
+
+def test_capacities_of_members_in_zookeeper_are_shown(lab: Lab, join: Join) -> None:
+    """Anna and cara, which has no partition, register one, and ben none. There is no column where nobody does."""
+    capacities = {"anna": 2, "ben": None, "cara": 1}
+    for name, capacity in capacities.items():
+        run_blocking(join_in_zookeeper(lab.client, "g", lab.topic, name, capacity))
+    run_blocking(own(lab.client, "g", lab.topic, {0: "anna-0", 1: "ben-0"}))
+    join("h", "dora")
+    shown = lab.groups.documents("describe")
+    assert [(row["group"], row["partition"], row["capacity"]) for row in shown] == [
+        ("g", 0, 2), ("g", 1, None), ("g", None, 1), ("h", 0, None), ("h", 1, None)
+    ]  # fmt: skip
+    lines = [line.split()[-2:] for line in lab.groups("describe", "--group", "g").splitlines()]
+    assert lines == [["OWNER", "CAPACITY"], ["anna-0", "2"], ["ben-0", "-"], ["cara", "1"]]
+    assert "CAPACITY" not in lab.groups("describe", "--group", "h")
 
 
 def test_members_that_own_nothing_have_a_line(lab: Lab, join: Join) -> None:

@@ -1,5 +1,6 @@
 """A recording reproduces every moment in any order of requests, can be continued, and parts of it can be cut out."""
 
+import shutil
 import sqlite3
 from pathlib import Path
 from random import Random
@@ -114,7 +115,8 @@ def test_a_stretch_is_a_recording_of_its_own(tmp_path: Path) -> None:
     first, last = sorted(moments)[80], sorted(moments)[120]
     list(export(recording, tmp_path / "part", first, last))
     part = Recording(tmp_path / "part", read_only=True)
-    assert [entry.seq for entry in part.entries.numbered(0, 10_000, 10_000)] == list(range(first, last + 1))
+    assert (part.entries.first, part.entries.count) == (first, last)
+    assert [entry.seq for entry in part.entries.numbered(first, 10_000, 10_000)] == list(range(first, last + 1))
     for seq in (seq for seq in moments if first <= seq <= last):
         assert znodes(part, seq) == moments[seq]
 
@@ -257,6 +259,27 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(NoRecording, match="version 99"):
         Recording(tmp_path / "future", read_only=True)
+
+
+def test_what_a_killed_recorder_left_opens(tmp_path: Path) -> None:
+    """Its journal undoes what it did not finish."""
+    recording = Recording(tmp_path / "r")
+    recording.add([], [transaction for transaction, _ in history(1, 200)])
+    recording.database.execute("pragma cache_size = 5")  # pages are written before the commit
+    recording.database.execute("delete from entries")
+    for name in ("r", "r-journal"):
+        shutil.copy(tmp_path / name, tmp_path / name.replace("r", "left", 1))
+    left = Recording(tmp_path / "left", read_only=True)
+    assert len(left.entries.numbered(1, 9_999, 9_999)) == left.entries.count == recording.entries.count
+    left.close()
+    recording.close()
+
+
+def test_a_journal_that_cannot_be_applied_is_said(tmp_path: Path) -> None:
+    (tmp_path / "r").write_text("no database " * 100)
+    (tmp_path / "r-journal").write_text("not empty")
+    with pytest.raises(NoRecording, match="r cannot be opened: its recorder is writing, or was killed"):
+        Recording(tmp_path / "r", read_only=True)
 
 
 def test_a_file_that_cannot_be_made_is_said(tmp_path: Path) -> None:

@@ -188,4 +188,4 @@ def test_a_download_whose_beginning_is_dropped_meanwhile_is_refused(monkeypatch:
     monkeypatch.setattr(server, "coiterate", meanwhile)
     request = Download(from_ms="1", to_ms="99")
     server._Export(RecordingApi(recording)).render_GET(request)
-    assert request.code == 507 and b"was dropped from memory" in request.content
+    assert request.code == 507 and b"was dropped meanwhile" in request.content
