@@ -82,7 +82,7 @@ def test_a_table_of_another_topic_is_refused_unchanged(step: Any, format: str, m
     prepared = Prepared(format, {"kafka-zk.topic": OTHER}, monkeypatch)
     other_columns = MagicMock(side_effect=ExtractionFailed("give the table's columns"))
     monkeypatch.setattr(statements, "check_columns", other_columns)
-    with pytest.raises(ExtractionFailed, match=f"is the table of topic {OTHER}, .*give topic {TOPIC} another table"):
+    with pytest.raises(ExtractionFailed, match=f"is the table of topic {OTHER}; .*give topic {TOPIC} another table"):
         step(prepared)
     assert prepared.statements == []
 
