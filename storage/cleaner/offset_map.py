@@ -80,7 +80,7 @@ class OffsetMap:
         if offsets is not None and load_factor > 0:
             slots = min(slots, max(_LEAST_SLOTS, int(len(offsets) * max(2, _SPARE / load_factor))))
         self.slots = _prime_up_to(slots)
-        self.max_size = min(int(self.slots * load_factor), self.slots - 1)  # a free slot ends every search
+        self.max_size = min(int(self.slots * load_factor), self.slots - 1)  # a search must end at a free slot
         if self.max_size < 1:
             raise InvalidConfig(f"{memory_bytes} bytes with a load factor of {load_factor} have no room for a key")
         self.table = zeroed_memory(self.slots * ENTRY_SIZE)

@@ -1,6 +1,6 @@
 """Errors of batches and logs, which ``kafka_zk/broker/handlers/error_map.py`` maps to Kafka's codes.
 
-An ``OSError`` is never wrapped, because the log directory has failed, not the batch.
+An ``OSError`` is never wrapped, because it means that the log directory failed, not the batch.
 """
 
 import errno

@@ -28,7 +28,7 @@ def ignore(finding: Finding) -> None:
 
 
 def discard(path: str, error: Exception | str, meaning: str) -> Finding:
-    """Rename an unreadable file, or a directory that blocks its name.
+    """Rename an unreadable file, or a directory that has the name of a file.
 
     Raises: OSError.
     """

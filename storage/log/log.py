@@ -346,7 +346,7 @@ class Log(LocalLog):
         return self.segments.read(fetch_offset, max_bytes, upper, end_offset, min_one_batch)
 
     def is_behind(self, found: FileSlice, isolation: FetchIsolation) -> bool:
-        """True if a limit or the end of its segment cut the slice off, so that a reader can see more records.
+        """True if the slice ends at a limit or at its segment's end, and a reader can see more records after it.
 
         Raises: OSError, CorruptRecord.
         """

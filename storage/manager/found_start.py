@@ -42,7 +42,8 @@ class FoundStart(NamedTuple):
 
     @property
     def _is_partly_remote(self) -> bool:
-        """True if the log start offset and a leader epoch are below the first segment, as only in a tiered log."""
+        """True if the log start offset and a leader epoch are below the first segment, which occurs only in a tiered
+        log."""
         first_epoch_start = next((start for _, start in self.epochs), self.local)
         is_below = self.checkpointed is not None and max(self.checkpointed, first_epoch_start) < self.local
         return is_below and self.tp.topic not in NEVER_TIERED

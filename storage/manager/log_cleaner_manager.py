@@ -116,8 +116,8 @@ class LogCleanerManager:
     def swap_steps(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
         """The steps of ``Cleaning.swap_steps``; none if the cleaning is no longer wanted.
 
-        First, the recovery point on disk moves to the cleaned part's end, because gaps of compaction must be below it
-        (docs/decisions/0018). Raises: OSError.
+        First, the recovery point on disk moves to the cleaned part's end, because the gaps that compaction leaves must
+        be below it (docs/decisions/0018). Raises: OSError.
         """
         if self.is_current(cleaning):
             proof = self._logs.hosted.prepare_recovery_point(cleaning.log, cleaning.to_clean.uncleanable_offset)

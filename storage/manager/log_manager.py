@@ -206,7 +206,8 @@ class LogManager:
     def get_or_create(
         self, tp: TopicPartition, config: LogConfig | None = None, topic_id: str | None = None
     ) -> Log:
-        """The partition's log. A new one goes to the preferred directory, or to that with the fewest partitions.
+        """The partition's log. A new log goes to the preferred directory, or else to the one with the fewest
+        partitions.
 
         Raises: OSError if the directory fails.
         """

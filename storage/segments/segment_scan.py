@@ -88,7 +88,7 @@ def iter_batches_at(
 ) -> Iterator[tuple[BatchSpan, bytes]]:
     """The batches with their bytes, read in chunks; ``spend`` is called with the number of bytes read.
 
-    Raises like ``iter_spans``; CorruptRecord at the end of the file.
+    Raises like ``iter_spans``; also CorruptRecord at the end of the file.
     """
     chunk = b""
     chunk_start = position

@@ -24,7 +24,7 @@ class RemoteDeletion(NamedTuple):
     deletes nothing yet. ``segments``: the segments to delete, in this order, once that offset is durable.
 
     If DELETE_SEGMENT_STARTED cannot be written for a segment, stop. A next leader that does not know the log start
-    offset searches for the first readable offset (``first_readable_offset``), and no gap must follow it.
+    offset searches for the first readable offset (``first_readable_offset``), and no gap must follow that offset.
     """
 
     log_start_offset: int

@@ -80,7 +80,7 @@ class TierFacts:
     by segment; a text describes the problem of a manifest. ``objects``: size in bytes by key.
     ``only``: ids of the topics to which the check is limited. ``unreadable``: the number of records that could not be
     decoded, by partition of ``__remote_log_metadata``. ``begun_since``: segments whose first record was read after the
-    objects; ``metadata`` are older than the objects.
+    objects; ``metadata`` was read before the objects.
     """
 
     now_ms: int
