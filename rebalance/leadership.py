@@ -47,7 +47,7 @@ class Leadership:
         self._busy, self._owners = False, owners
 
     def settled(self, *, refused: bool) -> Proposal:
-        """Returns the write's proposal. ``refused``: ZooKeeper will never accept it."""
+        """Record the end of a write, and return its proposal. ``refused``: ZooKeeper will never accept it."""
         proposal, self._proposal = self._proposal, None
         assert proposal is not None
         self._busy, self._owners = False, None

@@ -6,8 +6,8 @@ Zxids, which grow with every write, reveal such offsets. An offset belongs to an
     the group has read an earlier topic   the first czxid that it stored is below the current topic's
     the offset is older than the topic    its mzxid, from its last write, is below the topic's czxid
 
-Without a stored czxid, offsets are trusted: only Kafka's consumers have read the topic, or offsets were imported before
-it was created.
+Without a stored czxid, offsets are trusted: only Kafka's consumers have read the topic, or the offsets were imported
+before the topic was created.
 """
 
 from collections.abc import Awaitable, Collection, Iterable, Mapping

@@ -85,7 +85,7 @@ class SessionPipe:
         return None
 
     def follow(self, client: _Sessions) -> None:
-        """Report this client's new sessions, before later listeners are called."""
+        """Report this client's new sessions, before listeners that are added later are called."""
 
         def changed(state: SessionState) -> None:
             session_id = client.session_id

@@ -242,7 +242,7 @@ class ControllerStore:
         """Run operations in order, many per multi; each yields a result or refusal.
 
         Args:
-            czxids: path -> czxid of znodes to delete. Repeated deletions keep a znode created in between.
+            czxids: path -> czxid of znodes to delete. A repeated deletion keeps a znode that was recreated in between.
         """
         await self.ready()
         outcomes = await self._registry.fenced_writes(self._epoch_zk_version, operations)

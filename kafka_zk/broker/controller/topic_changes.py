@@ -56,7 +56,7 @@ class TopicChanges:
         return added, removed
 
     async def assignment_changed(self, topic: str) -> None:
-        """Create new partitions. Changed replicas of others are ignored, as in Kafka."""
+        """Create new partitions. Changed replicas of existing partitions are ignored, as in Kafka."""
         stored = (await self._read([topic])).get(topic)
         if stored is None or topic not in self._context.topics:
             return
