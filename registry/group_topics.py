@@ -29,8 +29,8 @@ _NONE_IS_EARLIER = 2**63
 
 
 class GroupTopic(NamedTuple):
-    """A topic as a group sees it: czxid of its znode (0: it does not exist), and of the first topic that the group
-    read."""
+    """A topic as a group sees it: the czxid of its znode (0: no such topic), and the czxid of the first topic of this
+    name that the group read."""
 
     czxid: int = 0
     first_czxid: int | None = None  # None: unknown

@@ -344,7 +344,7 @@ class KazooSession:
     def ask(self, start: Callable[[Any], Any], answered: Callable[[Any], None]) -> None:
         """Send a request: ``start`` gets the kazoo client and returns its async result.
 
-        ``answered`` is called once with it, on kazoo's thread or the calling one.
+        ``answered`` is called once with that result, on kazoo's thread or the calling thread.
         """
         start(self._kazoo).rawlink(answered)
 

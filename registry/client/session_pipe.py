@@ -1,5 +1,5 @@
-"""The pipe by which a process reports its ZooKeeper sessions to its supervisor; its end of file means that the process
-is dead.
+"""The pipe by which a process reports its ZooKeeper sessions to its supervisor. End of file on the pipe means that the
+process is dead.
 
 See docs/decisions/0016-sessions-of-the-dead-are-closed.md.
 

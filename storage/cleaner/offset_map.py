@@ -1,9 +1,9 @@
 """Each key's last offset in the dirty part of a log, in fixed-size memory.
 
 The map stores a 128-bit digest of each key, so an entry takes 24 bytes, whatever the key's size. Kafka's map uses MD5,
-so an attacker can construct two keys with the same digest, and a record of one would delete the other's. Here, the
-digest includes a random secret, which prevents this. When an offset is replaced, a bit marks the old one, so that its
-key need not be looked up again.
+so an attacker can construct two keys with the same digest, and a record with one key would delete the record with the
+other. Here, the digest includes a random secret, which prevents this. When an offset is replaced, a bit marks the old
+one, so that its key need not be looked up again.
 Source: SkimpyOffsetMap.java@3.9.
 """
 

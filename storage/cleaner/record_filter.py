@@ -5,8 +5,8 @@ records stay, as do the batch's first and last offset, producer and codec.
 
 A tombstone is removed in two steps (KIP-534). The first cleaning that finds it as its key's last record sets the
 batch's delete horizon: now plus ``delete.retention.ms``. A cleaning after the horizon removes the tombstone, so
-consumers have that long to see it, however old it was. An attribute bit says that the horizon replaces the base
-timestamp. Batches of magic 0 and 1 have no horizon; the segment's age decides instead.
+consumers have ``delete.retention.ms`` to see it, however old it was. An attribute bit says that the horizon replaces
+the base timestamp. Batches of magic 0 and 1 have no horizon; the segment's age decides instead.
 
 Records of aborted transactions are removed immediately. Once all records of a transaction are gone, its marker is also
 removed in two steps (``cleaned_transactions``).

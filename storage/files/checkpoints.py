@@ -1,4 +1,5 @@
-"""Kafka's checkpoint files: the version ``0``, the number of entries, then one per line, separated by spaces.
+"""Kafka's checkpoint files: the version ``0``, the number of entries, then one entry per line, with spaces between its
+fields.
 
 Entries are (topic, partition, offset) in ``recovery-point-offset-checkpoint``, ``replication-offset-checkpoint``,
 ``log-start-offset-checkpoint`` and ``cleaner-offset-checkpoint``, and (epoch, start offset) in

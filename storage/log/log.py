@@ -473,7 +473,7 @@ class Log(LocalLog):
         return count
 
     def delete_oldest(self, count: int, now_ms: int) -> int:
-        """Delete up to ``count`` closed segments; returns how many. Keeps those whose producers still need a snapshot.
+        """Delete up to ``count`` closed segments; returns how many. Keeps segments whose producers need a snapshot.
         Snapshots are synced first. Files are removed after ``file.delete.delay.ms`` (``LogSegments.take_due``)."""
         segments = self.segments
         while count and self.producers.lacks_snapshot(segments[count].base_offset):

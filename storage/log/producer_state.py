@@ -394,8 +394,9 @@ class ProducerState:
             self.durable_offset = -1
 
     def begin_snapshot(self, offset: int) -> SnapshotUnderWay | None:
-        """Begin the snapshot for ``offset``; ``end_snapshot`` ends it. Returns None while another one is in progress,
-        which is completed first. Otherwise, a log that rolls constantly would never get a snapshot."""
+        """Begin the snapshot for ``offset``; ``end_snapshot`` ends it. Returns None while another snapshot is in
+        progress. That one is completed first, because a log that rolls constantly would otherwise never get a
+        snapshot."""
         self._owed_offset = offset
         if self.under_way is not None:
             return None

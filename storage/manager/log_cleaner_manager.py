@@ -17,8 +17,8 @@ Uncleanable = Callable[[TopicPartition, str], None]
 
 
 class LogCleanerManager:
-    """``on_uncleanable``: called once with a log and the reason; the log is then ignored until a restart. The last
-    ``examine_steps`` set ``dirtiest_ratio``, ``examined_ms`` (when they ran) and ``compaction_delay_ms`` (the
+    """``on_uncleanable``: called once with a log and the reason; the log is then ignored until a restart. The last run
+    of ``examine_steps`` set ``dirtiest_ratio``, ``examined_ms`` (when it ran) and ``compaction_delay_ms`` (the
     longest)."""
 
     def __init__(self, logs: LogManager, on_uncleanable: Uncleanable) -> None:

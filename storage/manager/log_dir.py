@@ -383,8 +383,8 @@ class LogDir:
         return found is not None and not found.is_directory
 
     def was_left_by_a_registered_broker(self) -> bool:
-        """True if a registered broker shut down cleanly. A broker that never registered could not report to a
-        controller that the shutdown before it was unclean. Kafka's empty marker before 3.7 counts as clean."""
+        """True if a registered broker shut down cleanly. A broker that never registered could not report an earlier
+        unclean shutdown to a controller. Kafka's empty marker before 3.7 counts as clean."""
         if not self.had_clean_shutdown():
             return False
         try:

@@ -246,7 +246,7 @@ class LogManager:
     @property
     def directory_locks(self) -> list[int]:
         """Descriptors of locks. Processes that write to log directories inherit them, so that no broker starts while
-        they live."""
+        such a process lives."""
         return [log_dir.lock for log_dir in self.hosted.live_dirs]
 
     def fail_directory(self, log: Log, error: OSError) -> None:

@@ -58,7 +58,7 @@ _lz4_contexts: list[Any] = []
 """Contexts not in use: creating one takes as long as compressing 16 KB. A thread removes a context from the list while
 it uses the context."""
 _ZSTD_INPUT_BYTES = 64 * 1024
-"""Input is passed to the library in pieces of this size, because it copies the input that follows a frame."""
+"""Input is passed in pieces of this size, because the library copies the input that follows a frame."""
 
 
 def compress(codec: Compression | int, data: Data, level: int | None = None) -> bytes:

@@ -1,4 +1,4 @@
-"""Slices of segment files, which the network sends without reading them.
+"""Slices of segment files, which a connection can send without reading them.
 
 Tests: tests/storage/log/test_log_files.py.
 """

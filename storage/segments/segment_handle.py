@@ -1,6 +1,6 @@
 """A segment's file: opened on first use, pinned by readers, renamed and removed.
 
-Unless it is pinned, the ``FilePool`` may close it. Tests: tests/storage/log/test_log_files.py.
+Unless the file is pinned, the ``FilePool`` may close it. Tests: tests/storage/log/test_log_files.py.
 """
 
 from collections.abc import Callable

@@ -116,8 +116,8 @@ class TransactionIndex:
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
         """(File, done): the index file, if it must be fsynced with its directory before the segment's records count as
-        durable, and a function to call afterwards. Until that call, each further flush must also sync the file, because
-        that flush may end first."""
+        durable, and a function to call afterwards. Until ``done`` is called, each later flush must also sync the file,
+        because it may end before this one."""
         count = self._write_count
         path = self.path if self._synced_count < count else None
 

@@ -1,9 +1,9 @@
 """The leader epochs of a log, and which of their offsets the remote log has. Pure.
 
 A lineage is a list of (epoch, its first offset), ascending, as in ``leader-epoch-checkpoint``. Two brokers that have an
-offset in the same epoch have the same record there. After an unclean election, the remote log may also have segments of
-epochs, or of ends of epochs, that the new leader's lineage lacks; these are not read.
-Brokers use this module; ``kafka-zk tier check`` uses ``remote_log_metadata.gaps``.
+offset in the same epoch have the same record there. After an unclean election, the remote log may also have segments
+with epochs, or last parts of epochs, that the new leader's lineage lacks; these parts are not read. Brokers use this
+module; ``kafka-zk tier check`` uses ``remote_log_metadata.gaps``.
 Source: RemoteLogManager.isRemoteSegmentWithinLeaderEpochs, findHighestRemoteOffset@3.9.
 """
 

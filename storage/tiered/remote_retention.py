@@ -2,8 +2,8 @@
 
 Unlike in Kafka, a segment is never deleted only because of its leader epochs. A lineage that was rebuilt from the local
 segments, after damage to ``leader-epoch-checkpoint``, lacks the epochs of all older data. Segments of a lost lineage,
-and those that others replaced, are deleted when the log start offset has passed them. The remote log manager makes the
-new log start offset durable, and only then deletes the selected segments.
+and replaced segments, are deleted when the log start offset has passed them. The remote log manager makes the new log
+start offset durable, and only then deletes the selected segments.
 Source: RemoteLogManager.RLMExpirationTask.cleanupExpiredRemoteLogSegments@3.9.
 """
 

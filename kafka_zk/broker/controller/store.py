@@ -49,7 +49,7 @@ SHOWN_PATH_CHARACTERS = 300
 
 
 class StoredTopic(NamedTuple):
-    """A topic's znode: decoded, its version, the zxid of its last write, its data."""
+    """A topic's znode: its decoded content, its version, the zxid of its last write, its data."""
 
     assignment: TopicAssignment
     zk_version: int
