@@ -53,7 +53,7 @@ class OffsetMap:
         size: number of keys; add at most ``max_size`` (``load_factor`` of the slots).
         table: digest and offset plus one, in native byte order; a free entry is zeros.
         secret: random, for the digests.
-        replaced: a bit for each of ``offsets``, if that is small compared with the table. Valid only if each added
+        replaced: a bit for each of ``offsets``, if these bits are few compared with the table. Valid only if each added
             offset is unique and lies within its batch; otherwise call ``forget_replaced``.
 
     Args:
@@ -127,7 +127,7 @@ class OffsetMap:
         return found
 
     def _find(self, low: int, high: int) -> int:
-        """Where the digest's entry begins, or the free entry for it."""
+        """Where the digest's entry begins, or else the free entry that it can take."""
         words, slots = self._words, self.slots
         slot = low % slots
         step = 1 + high % (slots - 1)  # the number of slots is prime, so any step reaches all of them

@@ -19,7 +19,7 @@ class UnpacksTooBig(CorruptRecord):
 
 
 class InvalidRecord(StorageError):
-    """A well-formed batch breaks a rule, such as a client's control batch, or offsets with gaps.
+    """A well-formed batch breaks a rule: for example, a client sent a control batch, or the offsets have gaps.
 
     ``record_errors``: (index in the batch, problem).
     """

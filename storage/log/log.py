@@ -332,8 +332,8 @@ class Log(LocalLog):
             max_bytes: limit of the slice, which holds whole batches.
             isolation: batches that reach ``readable_end(isolation)`` are excluded.
             min_one_batch: return the first batch even if it exceeds ``max_bytes``.
-        Returns: a slice of one segment, or None if there is nothing to read.
-        Raises: OffsetOutOfRange if the log has no such offset or end; OffsetMovedToTieredStorage; CorruptRecord.
+        Returns: a slice of one segment, in a LogRead; no slice if there is nothing to read.
+        Raises: OffsetOutOfRange if before the log's start or after its end; OffsetMovedToTieredStorage; CorruptRecord.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= fetch_offset <= end_offset:

@@ -99,7 +99,7 @@ class LogManager:
         Before the last step, the owner may only call ``shutdown``, which ends the helpers and the start.
 
         Args:
-            topic_configs: the topics' own properties; others have the default.
+            topic_configs: the properties that each topic sets itself; all other properties have the default.
         Raises: LogDirLocked, InconsistentLogDir; OSError if no directory is usable.
         """
         hosted = self.hosted

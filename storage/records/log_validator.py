@@ -65,7 +65,7 @@ class NotConformed(Exception):
 def validate_batch(buffer: bytes | bytearray | memoryview) -> BatchHeader:
     """Check that ``buffer`` is exactly one magic-2 batch with a valid CRC.
 
-    Raises: CorruptRecord for damage; InvalidRecord for an incomplete batch, several, or an older magic.
+    Raises: CorruptRecord for damage; InvalidRecord for an incomplete batch, several batches, or an older magic.
     """
     size_bytes = len(buffer)
     if size_bytes < HEADER_SIZE:

@@ -340,7 +340,7 @@ class ControllerStore:
         }
 
     def _understood(self, path: str, decode: Callable[[], T]) -> T | None:
-        """The decoded znode; None if it is invalid. Logs an ERROR for that, and for entries left out."""
+        """The decoded znode; None if it is invalid. Logs an ERROR if it is invalid or if entries are left out."""
         try:
             understood = decode()
         except InvalidZnode as error:

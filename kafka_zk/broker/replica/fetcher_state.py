@@ -105,7 +105,7 @@ class PartitionFetchState(NamedTuple):
     Attributes:
         topic_id: 16 bytes; ZERO_ID if the topic has no id.
         leader_epoch: constant until ``add`` is called with another epoch.
-        fetch_offset: the log end offset; while TRUNCATING, where to truncate without asking the leader.
+        fetch_offset: the log end offset; while TRUNCATING, the target of a truncation without a question to the leader.
         last_fetched_epoch: the log's latest leader epoch; -1 if the log has no epochs.
         lag: records behind the leader's high watermark; -1 before the first response.
         delayed_until_s: end of the delay after an error, on the timers' clock.

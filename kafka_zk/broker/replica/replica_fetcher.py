@@ -79,7 +79,7 @@ class FollowerHost(NamedTuple):
 
 
 class ReplicaFetcher:
-    """Fetches the partitions of one leader. While there are no partitions, there is neither a connection nor a loop.
+    """Fetches the partitions of one leader. Without partitions, it has no connection and runs no loop.
 
     ``backoff_s``: pause if the leader cannot be reached.
     """
