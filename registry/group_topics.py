@@ -98,7 +98,7 @@ class GroupTopicRegistry:
         return self._client.exists(topic_path(topic))
 
     def stored(self, topic: str) -> Awaitable[Any]:
-        """Read the group's znode of the topic."""
+        """Read the group's znode for the topic."""
         return self._client.get(self._path(topic))
 
     def _path(self, topic: str) -> str:

@@ -123,7 +123,7 @@ def start_create(kazoo: KazooClient, operation: Create, acl: Acl) -> Any:
 
 
 def start_set_acl(kazoo: KazooClient, path: str, acl: Acl) -> Any:
-    """Send a change of ACL. Returns kazoo's async result, the stat."""
+    """Send a change of ACL. Returns kazoo's async result, which contains the stat."""
     return kazoo.set_acls_async(path, _ACLS[acl])
 
 

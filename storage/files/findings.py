@@ -39,7 +39,8 @@ def discard(path: str, error: Exception | str, meaning: str) -> Finding:
 
 
 def free_path(path: str, suffix: str) -> str:
-    """``<path><suffix>``, with a number if that exists. Never the name of a partition's directory."""
+    """``<path><suffix>``, with a number in between if that name exists. It is never the name of a partition's
+    directory."""
     found, number = path + suffix, 1
     while is_taken(found):
         number += 1

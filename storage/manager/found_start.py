@@ -13,8 +13,8 @@ from kafka_zk.storage.files.log_config import NEVER_TIERED, LogConfig
 
 
 class FoundStart(NamedTuple):
-    """What the files of a log say. ``checkpointed``: the log start offset in the checkpoint, if any. ``local``: the
-    first segment's base offset. ``epochs``: (leader epoch, its start offset)."""
+    """What a log's files say about its start. ``checkpointed``: the log start offset in the checkpoint, if any.
+    ``local``: the first segment's base offset. ``epochs``: (leader epoch, its start offset)."""
 
     tp: TopicPartition
     checkpointed: int | None

@@ -35,7 +35,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.meta_properties import check_meta_properties
 
 LOGS_AT_ONCE = 128
-"""Logs per step. This limits the step's duration and, with the pool, the open files of a flush."""
+"""Maximum number of logs per step. This limits the step's duration and, with the pool, the open files of a flush."""
 
 CLEANER_END_POLLS = 1_000
 """Maximum number of checks, at a start, whether the cleaner process of a killed broker has ended."""

@@ -245,8 +245,8 @@ class LogManager:
 
     @property
     def directory_locks(self) -> list[int]:
-        """Descriptors of locks. Processes that write to log directories inherit them, so that no broker starts while
-        such a process lives."""
+        """Descriptors of the log directories' locks. Processes that write to the directories inherit them, so that no
+        broker starts while such a process lives."""
         return [log_dir.lock for log_dir in self.hosted.live_dirs]
 
     def fail_directory(self, log: Log, error: OSError) -> None:
