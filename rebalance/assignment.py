@@ -14,7 +14,8 @@ from kafka_zk.rebalance.topic_filter import topic_filter
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 ThreadId = str
-"""``<consumer id>-<n>``. ZooKeeper allows only characters of the basic plane, for which Python and Java sort alike."""
+"""``<consumer id>-<n>``. ZooKeeper allows only characters of the basic plane, which Python and Java sort in the same
+order."""
 
 Assignment = Mapping[TopicPartition, ThreadId]
 """Every partition that has a subscriber -> the one thread that reads it."""

@@ -1,10 +1,10 @@
 """How many partitions each thread may have in a balanced assignment. Pure; independent of the previous assignment.
 
-Balanced means that no thread can pass a partition to a thread that has at least two fewer, neither directly nor through
-a chain of threads, each of which passes on one partition for each that it receives. This includes KIP-54's balance for
-different subscriptions. Exactly the assignments with the least sum of squared counts are balanced. They are described
-by one number per thread, its *full load*: the largest count among the thread and all threads from which a chain leads
-to it. All balanced assignments have the same full loads, and an assignment is balanced if and only if
+An assignment is balanced if no thread can pass a partition, directly or through a chain of threads, to a thread that
+has at least two fewer. Each thread in a chain passes on one partition for each that it receives. This includes KIP-54's
+balance for different subscriptions. Exactly the assignments with the least sum of squared counts are balanced. They are
+described by one number per thread, its *full load*: the largest count among the thread and all threads from which a
+chain leads to it. All balanced assignments have the same full loads, and an assignment is balanced if and only if
 
 - every thread has its full load or one less, and
 - every partition belongs to a reader whose full load is the smallest among the partition's readers.
@@ -36,8 +36,8 @@ class _Levelled:
         """Each search starts from the most loaded unsettled thread. If it finds no target, all threads that it reached
         are settled.
 
-        No later chain enters a settled set, because chains from its threads lead only to its threads, which have the
-        origin's load or one less, and no thread outside it gets more than the origin.
+        No later chain enters a settled set: its threads have the origin's load or one less, chains from them stay
+        within the set, and no thread outside the set gets more than the origin.
         """
         full = [0] * len(self._load)
         unsettled = set(range(len(self._load)))

@@ -51,7 +51,7 @@ class GroupView:
 
     @property
     def generation(self) -> int:
-        """0 for strategies without a leader."""
+        """The generation of the assignment; 0 for strategies without a leader."""
         by_leader = self.strategy is not None and self.strategy.by_leader
         return self.assignment.generation if by_leader and self.assignment is not None else 0
 

@@ -47,7 +47,7 @@ class Leadership:
         self._busy, self._owners = False, owners
 
     def settled(self, *, refused: bool) -> Proposal:
-        """Returns the write's proposal. ``refused``: ZooKeeper will never accept it."""
+        """Record the end of a write, and return its proposal. ``refused``: ZooKeeper will never accept it."""
         proposal, self._proposal = self._proposal, None
         assert proposal is not None
         self._busy, self._owners = False, None
@@ -170,8 +170,8 @@ def _static_members(registrations: Mapping[str, ConsumerRegistration]) -> dict[s
 
 
 def _place_of(name: str, previous: Mapping[TopicPartition, str], capacity: int | None) -> ConsumerRegistration:
-    """A registration with as many streams as the absent member had, so that it keeps its partitions but gets no new
-    topic, and with the capacity that it registered.
+    """A registration with the absent member's capacity and number of streams, so that the member keeps its partitions
+    but gets no new topic.
     """
     streams: dict[str, int] = {}
     for partition, thread in previous.items():

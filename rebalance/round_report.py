@@ -21,7 +21,7 @@ class RoundReport:
         self._started.update(partitions)
 
     def finished(self, owned: Iterable[TopicPartition], actor: str, now_ms: float) -> RebalanceFinished:
-        """``owned`` equals the target."""
+        """The report, once ``owned`` equals the target."""
         now_owned = set(owned)
         return RebalanceFinished(
             int(now_ms),

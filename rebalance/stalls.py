@@ -1,8 +1,8 @@
 """Detects that this process was paused (SIGSTOP, a long garbage collection, a sleeping laptop).
 
 A session can survive a short pause, but a watch may have fired during it. If a claim was removed, another member may
-own the partition. Therefore nothing is delivered after a pause until ZooKeeper has responded to a new request, because
-watch events that fired before it arrive before the response.
+own the partition. Therefore nothing is delivered after a pause until ZooKeeper has responded to a new request: events
+of watches that fired earlier arrive before this response.
 """
 
 import math

@@ -44,8 +44,8 @@ class AclRegistry:
         await ensure_paths(self._client, [*types, *acl_change.PARENTS.values()])
 
     async def patterns(self) -> list[Pattern]:
-        """All patterns with a znode, including those written before the call. Raises: NoAuth if an ACL of ZooKeeper
-        hides them."""
+        """All patterns with a znode, including all that were written before the call. Raises: NoAuth if an ACL of
+        ZooKeeper hides them."""
         await self._client.sync()
         wanted = [(root, each) for root in znodes.ROOTS for each in znodes.STORED_TYPES]
         pending = [self._client.children(znodes.type_path(*each)) for each in wanted]

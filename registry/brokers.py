@@ -97,7 +97,7 @@ class BrokerRegistry:
         return live
 
     def watch(self, on_change: Callable[[LiveBrokers], None]) -> "BrokerWatcher":
-        """Report all live brokers, now and after every start, failure, new epoch or endpoint."""
+        """Report all live brokers, now and after each start, failure, new epoch or change of endpoints."""
         return BrokerWatcher(self._client, on_change, self._events)
 
     def _duplicate(self, broker_id: int, holder: Holder) -> DuplicateBrokerId:

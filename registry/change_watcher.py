@@ -102,8 +102,8 @@ class ChangeWatcher:
             self._reading = False
 
     def _new_names(self) -> list[str]:
-        """Unread names in sequence order. They are recognised by name, because another client may have created one with
-        the largest number."""
+        """Unread names in sequence order. They are recognised by name, not by number, because another client may have
+        created a znode with the largest number."""
         if self._closed:
             return []
         self._read_names.intersection_update(self._names)

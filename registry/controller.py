@@ -4,8 +4,8 @@
 election also increments ``/controller_epoch``, in the same multi, and a controller's multis check that its own
 increment was the last one.
 
-Kafka checks with each operation; here one check may cover many (up to 512 KB). If one fails, the others are written
-again, so that each has its own outcome.
+Kafka checks with each operation; here one check may cover many (up to 512 KB). If an operation fails, the others in its
+multi are written again, so that each has its own outcome.
 Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch in Kafka 3.9; KAFKA-6082 (fencing).
 """
 

@@ -44,7 +44,7 @@ class ZnodeFaults:
             self._report(f"more than {PATH_COUNT} znodes have invalid content or are hidden; the others are not named")
 
     def visible(self, paths: Iterable[str], answers: Iterable[T | NoAuth | None]) -> list[T | None]:
-        """Hidden znodes become None, with a fault each."""
+        """The answers, with None for hidden znodes, each of which is reported as a fault."""
         read: list[T | None] = []
         for path, answer in zip(paths, answers, strict=True):
             if isinstance(answer, NoAuth):

@@ -6,8 +6,8 @@ Zxids, which grow with every write, reveal such offsets. An offset belongs to an
     the group has read an earlier topic   the first czxid that it stored is below the current topic's
     the offset is older than the topic    its mzxid, from its last write, is below the topic's czxid
 
-Without a stored czxid, offsets are trusted: only Kafka's consumers have read the topic, or offsets were imported before
-it was created.
+Without a stored czxid, offsets are trusted: only Kafka's consumers have read the topic, or the offsets were imported
+before the topic was created.
 """
 
 from collections.abc import Awaitable, Collection, Iterable, Mapping
@@ -29,8 +29,8 @@ _NONE_IS_EARLIER = 2**63
 
 
 class GroupTopic(NamedTuple):
-    """A topic as a group sees it: czxid of its znode (0: it does not exist), and of the first topic that the group
-    read."""
+    """A topic as a group sees it: the czxid of its znode (0: no such topic), and the czxid of the first topic of this
+    name that the group read."""
 
     czxid: int = 0
     first_czxid: int | None = None  # None: unknown
@@ -98,7 +98,7 @@ class GroupTopicRegistry:
         return self._client.exists(topic_path(topic))
 
     def stored(self, topic: str) -> Awaitable[Any]:
-        """Read the group's znode of the topic."""
+        """Read the group's znode for the topic."""
         return self._client.get(self._path(topic))
 
     def _path(self, topic: str) -> str:

@@ -44,7 +44,7 @@ async def check_empty(client: RegistryClient, group: str) -> None:
 async def delete_group(client: RegistryClient, group: str) -> None:
     """Delete a group without live members, with all its offsets.
 
-    ``ids`` is deleted first, which fails if there is a member. Members that join later find no offsets.
+    ``ids`` is deleted first, which fails if the group has a member. Members that join later find no offsets.
     Raises: GroupNotEmpty, NoNode.
     """
     ids = znodes.ids_path(group)

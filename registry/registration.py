@@ -1,9 +1,10 @@
 """Registers an ephemeral under a fixed name, where a previous session's znode may still exist.
 
 A killed process that restarts before its old session expires finds its own znode, which looks like that of another
-live process. So the process waits as long as a leftover znode can exist, and then fails. That is the session timeout,
-plus one tick (at most half of the timeout), after which ZooKeeper checks for expired sessions, plus one second. A
-restarted ZooKeeper or a new leader gives sessions their whole timeout again, so a lost connection restarts the wait.
+live process. So the process waits as long as a leftover znode can exist, and then fails. This limit is the session
+timeout, plus one tick (at most half of the timeout), after which ZooKeeper checks for expired sessions, plus one
+second. A restarted ZooKeeper or a new leader gives sessions their whole timeout again, so a lost connection restarts
+the wait.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -43,7 +44,7 @@ async def wait_until_expired(
 
     The wait lasts at most ``max_leftover_ms``; a connection loss restarts it. ``try_register`` must recognise its own
     znode, because a response may have been lost.
-    Raises: ``refusal`` of a holder that stays; SessionLost.
+    Raises: the exception that ``refusal`` returns for a holder that stays; SessionLost.
     """
     deadline_ms: float | None = None
 

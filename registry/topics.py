@@ -71,7 +71,7 @@ class TopicRegistry:
     ) -> None:
         """Write the topic's config and its assignment in one multi.
 
-        After a connection loss, ``topic_id`` tells whether the topic is this call's.
+        After a connection loss, ``topic_id`` shows whether this call created the topic.
         Raises: NodeExists, without a change; SessionLost: the topic may have been created.
         """
         in_doubt = False
@@ -114,8 +114,8 @@ class TopicRegistry:
     async def add_partitions(self, name: str, added: Mapping[int, list[int]]) -> TopicAssignment:
         """Add partitions to the assignment; the controller then creates them. Returns the new assignment.
 
-        Raises: NoNode, NodeExists for an existing partition, InvalidZnode even for a single entry, which may describe a
-            partition with records.
+        Raises: NoNode, NodeExists for an existing partition, InvalidZnode even for a single invalid entry, which may
+            describe a partition with records.
         """
         path = znodes.topic_path(name)
         in_doubt = False

@@ -29,7 +29,7 @@ async def read_unclean_starts(client: RegistryClient) -> dict[int, list[str]]:
 async def announcement(client: RegistryClient, broker_id: int, timestamp_ms: int) -> list[Operation]:
     """Operations for a registration's multi: create a new znode, and delete the broker's earlier ones.
 
-    The multi fails with NoNode if a controller deletes one of those; then call this again.
+    The multi fails with NoNode if a controller has just deleted an earlier znode; then call this again.
     """
     await ensure_paths(client, [znodes.UNCLEAN_STARTS])
     known: Mapping[int, list[str]] = await read_unclean_starts(client)

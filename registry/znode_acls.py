@@ -54,7 +54,7 @@ async def reset_acls(client: AclClient) -> int:
     """Set the ACLs of all ``kafka_znodes`` according to the client's ``Security``. Returns their number, without those
     that have since been deleted.
 
-    Raises: NoAuth for another identity's znode.
+    Raises: NoAuth for a znode that only another identity may change.
     """
     count = 0
     async for paths in kafka_znodes(client):

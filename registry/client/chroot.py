@@ -4,7 +4,7 @@ from kafka_zk.registry.client.client import Check, Create, Delete, Operation, Se
 
 
 def check_path(path: str) -> None:
-    """Raise ValueError for a path that ZooKeeper would reject, which is a bug of the caller."""
+    """Raise ValueError for a path that ZooKeeper would reject; such a path is a bug in the caller."""
     if path == "/":
         return
     parts = path.split("/")

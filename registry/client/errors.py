@@ -119,7 +119,7 @@ class ControllerMoved(RegistryError):
 
 class ControlledByKRaft(RegistryError):
     """A KRaft controller has taken ``/controller``, so the cluster is migrating to KRaft. This broker cannot take part
-    in that."""
+    in the migration."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__(

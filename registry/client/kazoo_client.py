@@ -384,7 +384,7 @@ class KazooClientBase(ABC):
 
     @abstractmethod
     async def _recognise(self, connection_count: int) -> None:
-        """Wait until the servers prove to be the right cluster."""
+        """Wait until the servers prove to belong to the right cluster."""
 
     async def _make_chroot(self) -> None:
         ancestors, acl = self._chroot.ancestors(), self._security.acl("/")

@@ -10,8 +10,8 @@ kazoo serves only as a connection: no recipes, retries, chroot or worker threads
 - An exception while encoding a request would end kazoo's thread, so paths are checked first.
 - A failed authentication would end the session. Here it counts as a failed connection, and is retried.
 - kazoo pings as long as its thread lives. Here it pings and connects only while the owner's pulse beats (``pulse``).
-- kazoo waits a whole session timeout for a server that drops packets, and tries servers in random order. Here all get
-  equal shares of that time, and the one that failed last comes last.
+- kazoo waits a whole session timeout for a server that drops packets, and tries servers in random order. Here all
+  servers get equal shares of that time, and the one that failed last is tried last.
 - kazoo's TLS options can neither set versions nor exclude the system's trust store, so connections are wrapped here.
 """
 
@@ -123,7 +123,7 @@ def start_create(kazoo: KazooClient, operation: Create, acl: Acl) -> Any:
 
 
 def start_set_acl(kazoo: KazooClient, path: str, acl: Acl) -> Any:
-    """Send a change of ACL. Returns kazoo's async result, the stat."""
+    """Send a change of ACL. Returns kazoo's async result, which contains the stat."""
     return kazoo.set_acls_async(path, _ACLS[acl])
 
 
@@ -344,7 +344,7 @@ class KazooSession:
     def ask(self, start: Callable[[Any], Any], answered: Callable[[Any], None]) -> None:
         """Send a request: ``start`` gets the kazoo client and returns its async result.
 
-        ``answered`` is called once with it, on kazoo's thread or the calling one.
+        ``answered`` is called once with that result, on kazoo's thread or the calling thread.
         """
         start(self._kazoo).rawlink(answered)
 

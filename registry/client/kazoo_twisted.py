@@ -4,7 +4,8 @@ The threads meet only in ``_wake``.
 
 A server does not resume a session that has seen newer data than the server; it closes the connection instead. If
 servers were emptied or restored, this repeats forever. So if a session could not be resumed within its timeout, the
-client opens a spare one. If that is granted and the old one is still not resumed, the old session is lost.
+client opens a spare one. If ZooKeeper grants the spare one while the old one still cannot be resumed, the old session
+counts as lost.
 """
 
 from collections.abc import Callable, Coroutine
@@ -97,7 +98,7 @@ class KazooTwistedClient(KazooClientBase):
     def close(self) -> "Deferred[None]":
         """End the session after all earlier requests. ZooKeeper deletes the session's ephemerals immediately.
 
-        Fires when the session has ended, at most after its timeout. Requests in progress fail with SessionLost.
+        Fires when the session has ended, at the latest after its timeout. Requests in progress fail with SessionLost.
         """
         closed: Deferred[None] = Deferred()
         if self._closed or self._session is None:

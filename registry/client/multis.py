@@ -39,7 +39,7 @@ def _size_bytes(multi: Sequence[Operation]) -> int:
 
 
 def _told(outcome: Results | RegistryError) -> Results | RegistryError:
-    """Replace a MultiFailed by its cause if reading again cannot resolve the failure, such as NoAuth."""
+    """Replace a MultiFailed by its cause if reading again cannot resolve that cause, for example NoAuth."""
     if isinstance(outcome, MultiFailed) and not isinstance(outcome.cause, NodeExists | NoNode | BadVersion):
         return outcome.cause
     return outcome

@@ -35,7 +35,7 @@ class Tls:
     """All files are PEM.
 
     ``truststore``: authorities (None: the system's). ``keystore``: key and certificate chain, for servers that require
-    one. Without ``protocols`` or ``cipher_suites``, OpenSSL's defaults apply, from TLS 1.2 on.
+    a client certificate. Without ``protocols`` or ``cipher_suites``, OpenSSL's defaults apply, from TLS 1.2 on.
     """
 
     truststore: Path | None = None

@@ -1,5 +1,5 @@
-"""The pipe by which a process reports its ZooKeeper sessions to its supervisor; its end of file means that the process
-is dead.
+"""The pipe by which a process reports its ZooKeeper sessions to its supervisor. End of file on the pipe means that the
+process is dead.
 
 See docs/decisions/0016-sessions-of-the-dead-are-closed.md.
 
@@ -85,7 +85,7 @@ class SessionPipe:
         return None
 
     def follow(self, client: _Sessions) -> None:
-        """Report this client's new sessions, before later listeners are called."""
+        """Report this client's new sessions, before listeners that are added later are called."""
 
         def changed(state: SessionState) -> None:
             session_id = client.session_id

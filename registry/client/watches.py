@@ -1,8 +1,8 @@
 """Watches that miss no change: an event is a hint, and the next read sets the next watch.
 
-ZooKeeper's watches are one-shot and end with the connection. So a watcher reads and sets the watch in one request,
-again after each event, reconnect and new session. It reports differences from its last report; each may combine several
-changes. It compares zxids, so a recreated znode counts as changed.
+ZooKeeper's watches are one-shot and end with the connection. So a watcher reads and sets the watch in one request, and
+does so again after each event, reconnect and new session. It reports differences from its last report; one report may
+combine several changes. It compares zxids, so a recreated znode counts as changed.
 """
 
 from collections.abc import Awaitable, Callable

@@ -154,8 +154,8 @@ def encode_registration(registration: ConsumerRegistration) -> bytes:
 def decode_registration(path: str, data: bytes | None) -> ConsumerRegistration:
     """Raises InvalidZnode.
 
-    An invalid ``kafka-zk`` key is ignored, as Kafka's members ignore any. An invalid capacity does not invalidate the
-    rest.
+    An invalid ``kafka-zk`` key is ignored, as Kafka's members ignore every such key. An invalid capacity does not
+    invalidate the rest.
     """
     document = json_codec.decode_object(path, data)
     listed = document.get("subscription")

@@ -41,14 +41,14 @@ def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
 class TransactionEnds:
     """The outcome of each transaction in one pass over a log.
 
-    ``markers`` yields the markers in ascending order, on demand; ``passed`` is the offset that the pass has reached;
-    earlier markers may be missing.
+    ``markers`` lazily yields the markers in ascending order; it may omit those before ``passed``, the offset that the
+    pass has reached.
     """
 
     def __init__(self, markers: Callable[["TransactionEnds"], Generator[Marker, None, None]]) -> None:
         self.passed = 0
         self._markers = markers(self)
-        self._ahead: dict[int, deque[Marker]] = {}  # producer id -> markers after the pass
+        self._ahead: dict[int, deque[Marker]] = {}  # producer id -> markers after ``passed``
 
     def close(self) -> None:
         """Close the markers' file."""
@@ -78,7 +78,7 @@ class TransactionEnds:
 
 
 class CleanedTransactions:
-    """Transactions of which the cleaning has found batches, but not the marker.
+    """Transactions with a batch that the cleaning has read, but whose marker it has not reached.
 
     ``aborted``: entries for the ``.txnindex`` that is being written; ``add_indexed`` receives the source segments'
     entries.

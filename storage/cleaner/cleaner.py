@@ -1,8 +1,8 @@
 """Compacts a log's closed segments: writes them without records that later ones replace.
 
 The dirty part is read into an offset map. Then all segments are written as ``.cleaned`` files beside the originals;
-small segments are merged. The broker swaps them in later (``segment_swap``), so a helper process can do this, and can
-be killed at any time.
+small segments are merged. The broker swaps them in later (``segment_swap``), so a helper process can do the cleaning,
+and can be killed at any time.
 
 Source: Cleaner in LogCleaner.scala@3.9.
 """
@@ -366,7 +366,7 @@ class SegmentSize(NamedTuple):
 def group_segments(
     sizes: Sequence[SegmentSize], max_bytes: int, max_index_bytes: int, end_offset: int
 ) -> list[tuple[SegmentFile, ...]]:
-    """Group adjacent segments that, uncleaned, fit into one.
+    """Group adjacent segments whose uncleaned sizes fit into one segment.
 
     ``end_offset``: the end of the last segment. Offsets in a segment are relative, so their range is also limited.
     Source: Cleaner.groupSegmentsBySize@3.9.

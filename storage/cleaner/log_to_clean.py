@@ -84,7 +84,7 @@ def _first_uncleanable_offset(log: Log, first_dirty: int, now_ms: int) -> int:
     """The offset before which segments may be cleaned. This excludes the active segment, records that are not
     committed, stable and durable, and segments that are too recent."""
     limits = [log.segments.active.base_offset, log.last_stable_offset, log.recovery_point]
-    if log.producers.producers:  # a snapshot lacks later producers, so a restart reads their batches and markers
+    if log.producers.producers:  # a restart rebuilds producers from the batches and markers after the snapshot
         limits.append(log.producers.durable_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:

@@ -1,9 +1,9 @@
 """Each key's last offset in the dirty part of a log, in fixed-size memory.
 
 The map stores a 128-bit digest of each key, so an entry takes 24 bytes, whatever the key's size. Kafka's map uses MD5,
-so an attacker can construct two keys with the same digest, and a record of one would delete the other's. Here, the
-digest includes a random secret, which prevents this. When an offset is replaced, a bit marks the old one, so that its
-key need not be looked up again.
+so an attacker can construct two keys with the same digest, and a record with one key would delete the record with the
+other. Here, the digest includes a random secret, which prevents this. When an offset is replaced, a bit marks the old
+one, so that its key need not be looked up again.
 Source: SkimpyOffsetMap.java@3.9.
 """
 
@@ -53,7 +53,7 @@ class OffsetMap:
         size: number of keys; add at most ``max_size`` (``load_factor`` of the slots).
         table: digest and offset plus one, in native byte order; a free entry is zeros.
         secret: random, for the digests.
-        replaced: a bit for each of ``offsets``, if that is small compared with the table. Valid only if each added
+        replaced: a bit for each of ``offsets``, if these bits are few compared with the table. Valid only if each added
             offset is unique and lies within its batch; otherwise call ``forget_replaced``.
 
     Args:
@@ -80,7 +80,7 @@ class OffsetMap:
         if offsets is not None and load_factor > 0:
             slots = min(slots, max(_LEAST_SLOTS, int(len(offsets) * max(2, _SPARE / load_factor))))
         self.slots = _prime_up_to(slots)
-        self.max_size = min(int(self.slots * load_factor), self.slots - 1)  # a free slot ends every search
+        self.max_size = min(int(self.slots * load_factor), self.slots - 1)  # a search must end at a free slot
         if self.max_size < 1:
             raise InvalidConfig(f"{memory_bytes} bytes with a load factor of {load_factor} have no room for a key")
         self.table = zeroed_memory(self.slots * ENTRY_SIZE)
@@ -127,7 +127,7 @@ class OffsetMap:
         return found
 
     def _find(self, low: int, high: int) -> int:
-        """Where the digest's entry begins, or the free entry for it."""
+        """Where the digest's entry begins, or else the free entry that it can take."""
         words, slots = self._words, self.slots
         slot = low % slots
         step = 1 + high % (slots - 1)  # the number of slots is prime, so any step reaches all of them

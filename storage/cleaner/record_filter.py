@@ -5,8 +5,8 @@ records stay, as do the batch's first and last offset, producer and codec.
 
 A tombstone is removed in two steps (KIP-534). The first cleaning that finds it as its key's last record sets the
 batch's delete horizon: now plus ``delete.retention.ms``. A cleaning after the horizon removes the tombstone, so
-consumers have that long to see it, however old it was. An attribute bit says that the horizon replaces the base
-timestamp. Batches of magic 0 and 1 have no horizon; the segment's age decides instead.
+consumers have ``delete.retention.ms`` to see it, however old it was. An attribute bit says that the horizon replaces
+the base timestamp. Batches of magic 0 and 1 have no horizon; the segment's age decides instead.
 
 Records of aborted transactions are removed immediately. Once all records of a transaction are gone, its marker is also
 removed in two steps (``cleaned_transactions``).
@@ -116,8 +116,8 @@ class Filtered(NamedTuple):
 
 
 def read_checked(batch: Buffer) -> BatchHeader:
-    """The header of a whole batch. Raises CorruptRecord for a bad CRC, or for offsets above 64 bits, which the CRC does
-    not cover."""
+    """The header of a whole batch. Raises CorruptRecord for a bad CRC, or for offsets that exceed 64 bits, because the
+    CRC does not cover the base offset."""
     header = read_header(batch)
     check_crc(batch, 0, header)
     if not 0 <= header.base_offset < LONG_MAX - INT_MAX:
@@ -259,7 +259,8 @@ def choose(
     keeps_tombstones: bool,
     replaced: Replaced = NOTHING_REPLACED,
 ) -> Chosen:
-    """The records of a batch to keep; they begin at ``position`` in ``records``. Raises: CorruptRecord."""
+    """The records of a batch to keep. The batch's first record is at ``position`` in ``records``. Raises:
+    CorruptRecord."""
     base_offset = header.base_offset
     first_offset, bits = replaced
     bits_end = len(bits) * 8 if base_offset >= first_offset else 0
@@ -285,7 +286,7 @@ def choose(
 
 
 def _rebuild(header: BatchHeader, chosen: Chosen, horizon_ms: int | None) -> tuple[bytearray, int]:
-    """The batch with the chosen records and, if given, the delete horizon; also its largest timestamp."""
+    """(The batch with the chosen records and, if given, the delete horizon; the batch's largest timestamp)."""
     max_timestamp_ms = header.max_timestamp
     attributes = header.attributes
     if not attributes & TIMESTAMP_TYPE_FLAG:

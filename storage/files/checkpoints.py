@@ -1,4 +1,5 @@
-"""Kafka's checkpoint files: the version ``0``, the number of entries, then one per line, separated by spaces.
+"""Kafka's checkpoint files: the version ``0``, the number of entries, then one entry per line, with spaces between its
+fields.
 
 Entries are (topic, partition, offset) in ``recovery-point-offset-checkpoint``, ``replication-offset-checkpoint``,
 ``log-start-offset-checkpoint`` and ``cleaner-offset-checkpoint``, and (epoch, start offset) in
@@ -17,12 +18,12 @@ from kafka_zk.storage.files.errors import CorruptCheckpoint
 from kafka_zk.storage.files.files import read_file, write_atomically
 
 MAX_OFFSET = (1 << 63) - 1 - (1 << 31)
-"""The largest offset at which a log may begin or end, so that one more segment fits."""
+"""The largest offset at which a log may begin or end; it leaves room for one more segment."""
 MAX_INT = (1 << 31) - 1
 
 CONTIGUOUS = TopicPartition("__kafka_zk_contiguous", 0)
-"""A row in ``recovery-point-offset-checkpoint``. It states that the broker that wrote the file leaves no gaps between
-segments after the recovery points. A Kafka broker ignores the row, and drops it when it writes
+"""A row in ``recovery-point-offset-checkpoint``. With this row, the broker that wrote the file promises to leave no
+gaps between segments after the recovery points. A Kafka broker ignores the row, and drops it when it rewrites the file
 (docs/decisions/0018)."""
 
 _VERSION = "0"

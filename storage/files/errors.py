@@ -1,6 +1,6 @@
 """Errors of batches and logs, which ``kafka_zk/broker/handlers/error_map.py`` maps to Kafka's codes.
 
-An ``OSError`` is never wrapped, because the log directory has failed, not the batch.
+An ``OSError`` is never wrapped, because it means that the log directory failed, not the batch.
 """
 
 import errno
@@ -19,7 +19,7 @@ class UnpacksTooBig(CorruptRecord):
 
 
 class InvalidRecord(StorageError):
-    """A well-formed batch breaks a rule, such as a client's control batch, or offsets with gaps.
+    """A well-formed batch breaks a rule: for example, a client sent a control batch, or the offsets have gaps.
 
     ``record_errors``: (index in the batch, problem).
     """

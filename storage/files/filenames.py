@@ -78,8 +78,8 @@ def deleted_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
 
 
 def future_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
-    """A new name for the directory of a copy that will replace the partition's. Raises: ValueError for too long a topic
-    name."""
+    """A new name for the directory of a copy that will replace the partition's. Raises: ValueError if the topic name is
+    too long."""
     name = f"{partition_dir(tp)}.{random_uuid(random).hex}{FUTURE_DIR_SUFFIX}"
     if len(name) > _MAX_NAME_LENGTH:
         raise ValueError(f"{tp.topic}: a directory name of {len(name)} bytes; at most {_MAX_NAME_LENGTH} are allowed")

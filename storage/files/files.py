@@ -256,7 +256,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def write_file(path: str, data: Data = b"") -> None:
-    """Write a file in place: after a crash any part of the content may be there."""
+    """Write a file in place. After a crash, the file may contain any part of the data."""
     descriptor = _system.open(path, _REPLACE)
     try:
         if data:

@@ -28,7 +28,7 @@ def ignore(finding: Finding) -> None:
 
 
 def discard(path: str, error: Exception | str, meaning: str) -> Finding:
-    """Rename an unreadable file, or a directory that blocks its name.
+    """Rename an unreadable file, or a directory that has the name of a file.
 
     Raises: OSError.
     """
@@ -39,7 +39,8 @@ def discard(path: str, error: Exception | str, meaning: str) -> Finding:
 
 
 def free_path(path: str, suffix: str) -> str:
-    """``<path><suffix>``, with a number if that exists. Never the name of a partition's directory."""
+    """``<path><suffix>``, with a number in between if that name exists. It is never the name of a partition's
+    directory."""
     found, number = path + suffix, 1
     while is_taken(found):
         number += 1

@@ -27,7 +27,7 @@ PROGRESS, DONE, FAILED = range(3)
 
 
 class Report(Protocol):
-    """Called with the number of bytes since the last call, or with a cleaning's finished segments."""
+    """Called with the number of bytes processed since the last call, or with a cleaning's finished segments."""
 
     def __call__(self, size_bytes: Any, /) -> None: ...
 
@@ -75,7 +75,7 @@ class Helper:
         return kind, content
 
     def end(self) -> int:
-        """Kill the process, without losing data, and return its exit code."""
+        """Kill the process, which loses no data, and return its exit code."""
         self.connection.close()
         self.process.kill()
         return self.process.wait()
@@ -119,7 +119,7 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
 
 
 def _end_with_broker(socket: int) -> None:
-    """Exit when the broker closes the socket, or its death does."""
+    """Exit when the broker closes the socket or dies."""
     waiting = select.poll()
     waiting.register(socket, select.POLLHUP)  # macOS reports hang-ups only if asked
     while not waiting.poll():  # poll also returns when data arrives

@@ -45,7 +45,7 @@ def feature_level(text: str) -> int | None:
         return None
     if "-IV" in text:
         return _LEVELS.get(text, 0)
-    release = ".".join(text.split(".")[:2])  # without a step, the release's last step
+    release = ".".join(text.split(".")[:2])  # a name without a step means the release's last step
     return max((level for name, level in _LEVELS.items() if name.startswith(f"{release}-")), default=0)
 
 

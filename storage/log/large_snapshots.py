@@ -63,7 +63,8 @@ class LargeSnapshots:
             sync_file(descriptor)
 
         def name() -> None:
-            """Remove the file, or give it its final name, which the log's next flush makes durable."""
+            """Remove the file if the snapshot is void. Otherwise, give it its final name, which the log's next flush
+            makes durable."""
             path = f"{segments.directory}/{temporary}"
             if snapshot.is_void:
                 remove_file(path)

@@ -65,7 +65,7 @@ class LeaderEpochCache:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """Add ``epoch``, which begins at ``start_offset``, the log end offset. Older and known ones are ignored."""
+        """Add ``epoch``, which begins at ``start_offset``, the log end offset. Older and known epochs are ignored."""
         if epoch >= 0 and self._add(epoch, start_offset):
             self.written_epoch = _STALE
 

@@ -332,8 +332,8 @@ class Log(LocalLog):
             max_bytes: limit of the slice, which holds whole batches.
             isolation: batches that reach ``readable_end(isolation)`` are excluded.
             min_one_batch: return the first batch even if it exceeds ``max_bytes``.
-        Returns: a slice of one segment, or None if there is nothing to read.
-        Raises: OffsetOutOfRange if the log has no such offset or end; OffsetMovedToTieredStorage; CorruptRecord.
+        Returns: a slice of one segment, in a LogRead; no slice if there is nothing to read.
+        Raises: OffsetOutOfRange if before the log's start or after its end; OffsetMovedToTieredStorage; CorruptRecord.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= fetch_offset <= end_offset:
@@ -346,7 +346,7 @@ class Log(LocalLog):
         return self.segments.read(fetch_offset, max_bytes, upper, end_offset, min_one_batch)
 
     def is_behind(self, found: FileSlice, isolation: FetchIsolation) -> bool:
-        """True if a limit or the end of its segment cut the slice off, so that a reader can see more records.
+        """True if the slice ends at a limit or at its segment's end, and a reader can see more records after it.
 
         Raises: OSError, CorruptRecord.
         """
@@ -473,7 +473,7 @@ class Log(LocalLog):
         return count
 
     def delete_oldest(self, count: int, now_ms: int) -> int:
-        """Delete up to ``count`` closed segments; returns how many. Keeps those whose producers still need a snapshot.
+        """Delete up to ``count`` closed segments; returns how many. Keeps segments whose producers need a snapshot.
         Snapshots are synced first. Files are removed after ``file.delete.delay.ms`` (``LogSegments.take_due``)."""
         segments = self.segments
         while count and self.producers.lacks_snapshot(segments[count].base_offset):

@@ -20,7 +20,8 @@ class ProducerIdBudget:
         self.limit = limit
         self.count = 0
         self.on_full: Callable[[int], None] = lambda limit: None
-        """Called with the limit at the first rejection, and again only after the count fell below half."""
+        """Called with the limit at the first rejection, and again only after the count has fallen below half the
+        limit."""
         self._was_full = False
 
     def check_room(self, producer_id: int) -> None:

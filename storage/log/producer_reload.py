@@ -34,7 +34,7 @@ def reload_producers(
     ``rebuild_from``: the offset from which transaction indexes are unreliable.
     """
     producers.recall = EarlierBatches(segments)
-    low = max(log_start_offset, segments[0].base_offset - 1)  # a tiered log also uses the snapshot at the base
+    low = max(log_start_offset, segments[0].base_offset - 1)  # a tiered log can use the snapshot at its base offset
     start_offset = producers.load_snapshot(segments.directory, low, log_end_offset, rebuild_from)
     if start_offset >= log_end_offset:
         if rebuild_from is not None:

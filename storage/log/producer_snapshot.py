@@ -114,7 +114,8 @@ class SnapshotUnderWay:
             self._changed[entry.producer_id] = _encode_entry(entry)
 
     def encode_steps(self) -> Generator[None, None, Callable[[], bytes]]:
-        """Encode ENTRIES_A_STEP entries per step. Any thread can call the result for the file's content."""
+        """Encode ENTRIES_A_STEP entries per step. The result is a function, for any thread, that returns the file's
+        content."""
         parts, count = [], len(self._entries)
         for start in range(0, count, ENTRIES_A_STEP):
             if self.is_void:

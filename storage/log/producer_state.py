@@ -224,7 +224,7 @@ class ProducerState:
     def _check_verified(
         self, entry: ProducerEntry | None, producer_id: int, guard: VerificationStateEntry | None
     ) -> VerificationStateEntry | None:
-        """Return the verification of the transaction. Raises InvalidTransactionState unless it is open or verified."""
+        """Return the transaction's verification. Raises InvalidTransactionState unless it is open or verified."""
         verification = None if self._verifications is None else self._verifications.get(producer_id)
         is_open = entry is not None and entry.current_txn_first_offset != NO_OFFSET
         if guard is not None and not is_open and guard is not verification:
@@ -293,7 +293,7 @@ class ProducerState:
         self.durable_offset = -1 if snapshot_offset in self._unsynced else snapshot_offset
 
     def take(self, replayed: "Replayed") -> None:
-        """Replace the state with the result of a replay elsewhere."""
+        """Replace the state with the result of a replay, which may have run in another process."""
         self.give_up_snapshot()
         self.producers = {entry.producer_id: entry for entry in replayed.producers}
         self.transactions = UnstableTransactions(replayed.unstable)
@@ -394,8 +394,9 @@ class ProducerState:
             self.durable_offset = -1
 
     def begin_snapshot(self, offset: int) -> SnapshotUnderWay | None:
-        """Begin the snapshot for ``offset``; ``end_snapshot`` ends it. Returns None while another one is in progress,
-        which is completed first. Otherwise, a log that rolls constantly would never get a snapshot."""
+        """Begin the snapshot for ``offset``; ``end_snapshot`` ends it. Returns None while another snapshot is in
+        progress. That one is completed first, because a log that rolls constantly would otherwise never get a
+        snapshot."""
         self._owed_offset = offset
         if self.under_way is not None:
             return None

@@ -69,8 +69,8 @@ def apply_local_retention(log: Log, remote: RemotePartitionLog, now_ms: int) -> 
 
 
 def _delete_committed(log: Log, count: int, now_ms: int) -> int:
-    """Delete up to ``count`` segments, but none that reaches the high watermark. The log start offset stays, and is
-    durable first."""
+    """Delete up to ``count`` segments, but none that reaches the high watermark. The log start offset does not change,
+    but is made durable first."""
     segments = log.segments
     segments.settle()
     while count and segments[count].base_offset > log.high_watermark:

@@ -19,7 +19,7 @@ class UnstableTransactions:
     def __init__(self, unstable: Mapping[int, int] | None = None) -> None:
         self.unstable = dict(unstable or {})
         self._open = {first: None for first, end in self.unstable.items() if end == NO_OFFSET}
-        # Ended ones in reverse: marker offset -> first offset, ascending.
+        # The inverse for ended transactions: marker offset -> first offset, ascending.
         self._ended = dict(sorted((end, first) for first, end in self.unstable.items() if end != NO_OFFSET))
 
     def first_offset(self, high_watermark: int) -> int | None:

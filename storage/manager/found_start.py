@@ -13,8 +13,8 @@ from kafka_zk.storage.files.log_config import NEVER_TIERED, LogConfig
 
 
 class FoundStart(NamedTuple):
-    """What the files of a log say. ``checkpointed``: the log start offset in the checkpoint, if any. ``local``: the
-    first segment's base offset. ``epochs``: (leader epoch, its start offset)."""
+    """What a log's files say about its start. ``checkpointed``: the log start offset in the checkpoint, if any.
+    ``local``: the first segment's base offset. ``epochs``: (leader epoch, its start offset)."""
 
     tp: TopicPartition
     checkpointed: int | None
@@ -42,7 +42,8 @@ class FoundStart(NamedTuple):
 
     @property
     def _is_partly_remote(self) -> bool:
-        """True if the log start offset and a leader epoch are below the first segment, as only in a tiered log."""
+        """True if the log start offset and a leader epoch are below the first segment, which occurs only in a tiered
+        log."""
         first_epoch_start = next((start for _, start in self.epochs), self.local)
         is_below = self.checkpointed is not None and max(self.checkpointed, first_epoch_start) < self.local
         return is_below and self.tp.topic not in NEVER_TIERED

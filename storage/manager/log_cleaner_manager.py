@@ -17,8 +17,8 @@ Uncleanable = Callable[[TopicPartition, str], None]
 
 
 class LogCleanerManager:
-    """``on_uncleanable``: called once with a log and the reason; the log is then ignored until a restart. The last
-    ``examine_steps`` set ``dirtiest_ratio``, ``examined_ms`` (when they ran) and ``compaction_delay_ms`` (the
+    """``on_uncleanable``: called once with a log and the reason; the log is then ignored until a restart. The last run
+    of ``examine_steps`` set ``dirtiest_ratio``, ``examined_ms`` (when it ran) and ``compaction_delay_ms`` (the
     longest)."""
 
     def __init__(self, logs: LogManager, on_uncleanable: Uncleanable) -> None:
@@ -116,8 +116,8 @@ class LogCleanerManager:
     def swap_steps(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
         """The steps of ``Cleaning.swap_steps``; none if the cleaning is no longer wanted.
 
-        First, the recovery point on disk moves to the cleaned part's end, because gaps of compaction must be below it
-        (docs/decisions/0018). Raises: OSError.
+        First, the recovery point on disk moves to the cleaned part's end, because the gaps that compaction leaves must
+        be below it (docs/decisions/0018). Raises: OSError.
         """
         if self.is_current(cleaning):
             proof = self._logs.hosted.prepare_recovery_point(cleaning.log, cleaning.to_clean.uncleanable_offset)

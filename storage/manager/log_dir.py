@@ -35,7 +35,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.meta_properties import check_meta_properties
 
 LOGS_AT_ONCE = 128
-"""Logs per step. This limits the step's duration and, with the pool, the open files of a flush."""
+"""Maximum number of logs per step. This limits the step's duration and, with the pool, the open files of a flush."""
 
 CLEANER_END_POLLS = 1_000
 """Maximum number of checks, at a start, whether the cleaner process of a killed broker has ended."""
@@ -383,8 +383,8 @@ class LogDir:
         return found is not None and not found.is_directory
 
     def was_left_by_a_registered_broker(self) -> bool:
-        """True if a registered broker shut down cleanly. A broker that never registered could not report to a
-        controller that the shutdown before it was unclean. Kafka's empty marker before 3.7 counts as clean."""
+        """True if a registered broker shut down cleanly. A broker that never registered could not report an earlier
+        unclean shutdown to a controller. Kafka's empty marker before 3.7 counts as clean."""
         if not self.had_clean_shutdown():
             return False
         try:

@@ -147,8 +147,8 @@ def load_log_steps(
         recovery_point: from the checkpoint, or 0.
         log_start_offset: from the checkpoint. None: where the first segment (tiered: the first leader epoch) begins.
         clean_shutdown: if True, normally no segment needs a scan.
-        is_contiguous: a gap before a segment after the recovery point is lost data (docs/decisions/0018). Otherwise the
-            recovery point moves past it, as in Kafka.
+        is_contiguous: if True, a gap after the recovery point means lost data (docs/decisions/0018). Otherwise, the
+            recovery point moves past the gap, as in Kafka.
     Returns: the log, and the data that recovery dropped, if any.
     Raises: OSError, InconsistentLogDir.
     """
@@ -221,7 +221,7 @@ def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
 def _reload_steps(
     log: Log, names: Iterable[str], clean_shutdown: bool, has_markers: bool, observe: Observe
 ) -> Steps[None]:
-    """Rebuild the producers. ``has_markers``: there are markers among the scanned batches."""
+    """Rebuild the producers. ``has_markers``: a scanned batch has a marker."""
     sound_end = log.log_end_offset if clean_shutdown else log.recovery_point
     rebuild_from = _unsound_transactions(log, _bases(names, TRANSACTION_INDEX_SUFFIX), sound_end, observe)
     if has_markers and not clean_shutdown:
@@ -339,9 +339,9 @@ def _names_an_epoch(segments: list[Segment]) -> bool:
 
 
 class _Recovered(NamedTuple):
-    """``segments``: the remaining ones.
+    """``segments``: those that remain.
 
-    ``has_markers``: there are markers among the scanned batches. ``has_gap``: a gap after the recovery point was kept.
+    ``has_markers``: a scanned batch has a marker. ``has_gap``: a gap after the recovery point was kept.
     """
 
     segments: Sequence[Segment]
@@ -354,9 +354,9 @@ class _Recovered(NamedTuple):
 class _Recovery(NamedTuple):
     """A log's segments before the recovery, and their checkpoints.
 
-    ``begins_by``: the largest base offset of an intact log's first segment. If the first segment begins later, others
-    are missing, because the recovery point or log start offset is written before segments are deleted or a log is
-    restarted.
+    ``begins_by``: the largest base offset that an intact log's first segment can have. If the first segment begins
+    later, earlier ones are missing, because the recovery point or log start offset is written before segments are
+    deleted or a log is restarted.
     """
 
     tp: TopicPartition
@@ -468,7 +468,7 @@ class _Recovery(NamedTuple):
     def _scan(
         self, segment: Segment, recovery_point: int, afresh: bool, following_bytes: int = 0
     ) -> Steps[SegmentScan]:
-        """``afresh``: from the first batch on, without the indexes."""
+        """``afresh``: scan from the first batch on, without the indexes."""
         work = ScanWork(
             segment.path,
             "" if afresh else segment.offset_index.path,

@@ -99,7 +99,7 @@ class LogManager:
         Before the last step, the owner may only call ``shutdown``, which ends the helpers and the start.
 
         Args:
-            topic_configs: the topics' own properties; others have the default.
+            topic_configs: the properties that each topic sets itself; all other properties have the default.
         Raises: LogDirLocked, InconsistentLogDir; OSError if no directory is usable.
         """
         hosted = self.hosted
@@ -206,7 +206,8 @@ class LogManager:
     def get_or_create(
         self, tp: TopicPartition, config: LogConfig | None = None, topic_id: str | None = None
     ) -> Log:
-        """The partition's log. A new one goes to the preferred directory, or to that with the fewest partitions.
+        """The partition's log. A new log goes to the preferred directory, or else to the one with the fewest
+        partitions.
 
         Raises: OSError if the directory fails.
         """
@@ -244,8 +245,8 @@ class LogManager:
 
     @property
     def directory_locks(self) -> list[int]:
-        """Descriptors of locks. Processes that write to log directories inherit them, so that no broker starts while
-        they live."""
+        """Descriptors of the log directories' locks. Processes that write to the directories inherit them, so that no
+        broker starts while such a process lives."""
         return [log_dir.lock for log_dir in self.hosted.live_dirs]
 
     def fail_directory(self, log: Log, error: OSError) -> None:

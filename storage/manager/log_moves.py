@@ -83,7 +83,7 @@ class LogMoves:
     def begin_future(self, tp: TopicPartition, directory: Path) -> Log:
         """Create an empty log in ``directory`` for the copy.
 
-        Raises: KeyError if ``directory`` is not live; ValueError for too long a topic name; OSError.
+        Raises: KeyError if ``directory`` is not live; ValueError if the topic name is too long; OSError.
         """
         log, log_dir = self._hosted.logs[tp], self._live(directory)
         name = future_dir(tp, self._hosted.callbacks.random)
@@ -106,7 +106,7 @@ class LogMoves:
     def replace_by_future(self, tp: TopicPartition) -> Log:
         """Replace the log by its complete and durable copy; the old files are deleted later.
 
-        First, the copy's values replace the log's in the checkpoints; they account for the copy's gaps and for
+        First, the copy's values replace the log's in the checkpoints, because they account for the copy's gaps and for
         DeleteRecords. Then the old log is renamed. From then on, a start that finds the copy without its log knows that
         the copy is complete. Raises: OSError; the failed directory is then offline.
         """

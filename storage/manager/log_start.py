@@ -19,7 +19,8 @@ from kafka_zk.storage.manager.recovery_helper import HelperPool
 
 HELPER_MIN_BYTES = 1 << 20
 """Smaller work items run in this process. Measured: scanning a MiB takes 0.3 ms with batches of 16 KB, 4 ms with
-batches of one small record; replaying producers twice as long. A helper starts in 70 ms and responds in 0.2 ms."""
+batches of one small record; replaying producers takes twice as long. A helper starts in 70 ms and responds in 0.2
+ms."""
 HELPER_POLL_S = 0.01
 """Seconds between two polls of the helpers."""
 
@@ -198,8 +199,8 @@ class LogStart:
 
     Args:
         opened: called with each log.
-        finished: called with each directory when all are complete; may raise OSError. So after a start that is refused
-            or stopped, all directories still count as shut down cleanly.
+        finished: called with each directory once all are complete, so that after a start that is refused or stopped,
+            all directories still count as shut down cleanly. May raise OSError.
         failed: called with each failed directory; may raise to end the start.
     """
 

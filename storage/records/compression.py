@@ -58,11 +58,11 @@ _lz4_contexts: list[Any] = []
 """Contexts not in use: creating one takes as long as compressing 16 KB. A thread removes a context from the list while
 it uses the context."""
 _ZSTD_INPUT_BYTES = 64 * 1024
-"""Input is passed to the library in pieces of this size, because it copies the input that follows a frame."""
+"""Input is passed in pieces of this size, because the library copies the input that follows a frame."""
 
 
 def compress(codec: Compression | int, data: Data, level: int | None = None) -> bytes:
-    """Compress for Kafka's Java clients. ``level``: the codec's own; None: its default."""
+    """Compress for Kafka's Java clients. ``level``: on the codec's own scale; None: the codec's default."""
     match codec:
         case Compression.none:
             return bytes(data)
@@ -240,7 +240,8 @@ def _lz4_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def _lz4_frame(frame: Any, data: memoryview) -> tuple[bytes, int]:
-    """(The first frame decompressed, its compressed size). One call takes a fifth of the time of many."""
+    """(The first frame decompressed, its compressed size). One large call takes a fifth of the time of many small
+    ones."""
     try:
         chunk, size_bytes = frame.decompress(data, return_bytes_read=True)
     except RuntimeError as error:
@@ -272,7 +273,7 @@ def _zstd_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def zstd_library() -> Any:
-    """``compression.zstd`` of Python 3.14 or later; before, the package ``backports.zstd``, which is the same."""
+    """``compression.zstd`` of Python 3.14 or later, or the same module from the package ``backports.zstd``."""
     return library("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 

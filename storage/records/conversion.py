@@ -1,7 +1,7 @@
 """Converts producers' old message sets to magic 2, and batches to message sets for old consumers.
 
 Records are streamed, at most ``record_stream.MAX_RECORDS``. Codecs stay the same. Down-conversion drops headers and
-control batches, and for magic 0 timestamps. Source: RecordsUtil.downConvert, LogValidator.java@3.9. Tests:
+control batches and, for magic 0, timestamps. Source: RecordsUtil.downConvert, LogValidator.java@3.9. Tests:
 tests/storage/records/test_legacy_message_set.py.
 """
 
@@ -32,7 +32,7 @@ def up_convert(
 
     Offsets begin at 0; missing timestamps become -1.
     Raises: CorruptRecord; InvalidRecord (empty set, mixed magics, a wrapper beside other messages, too many messages);
-        InvalidTimestamp (a producer's LogAppendTime, or below -1); UnsupportedCompression; RecordTooLarge (above
+        InvalidTimestamp (below -1, or LogAppendTime from a producer); UnsupportedCompression; RecordTooLarge (above
         ``max_size_bytes``).
     """
     writer: BatchWriter | None = None

@@ -69,7 +69,7 @@ class LegacyEntry(NamedTuple):
 def iter_entries(buffer: Buffer, *, partial_tail: bool = False) -> Iterator[LegacyEntry]:
     """Yield the entries of a set without decompressing wrappers.
 
-        partial_tail: ignore an incomplete last entry, valid only in a fetch response.
+        partial_tail: ignore an incomplete last entry, which is valid only in a fetch response.
     Raises: CorruptRecord for a bad CRC, size, length or magic.
     """
     position = 0
@@ -120,7 +120,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 
 
 def read_message_set(buffer: Buffer, *, partial_tail: bool = False) -> Iterator[LegacyMessage]:
-    """Yield all messages, from inside wrappers as well, with absolute offsets.
+    """Yield all messages, including those in wrappers, with absolute offsets.
 
     Raises: CorruptRecord, InvalidRecord (nested wrappers, mixed magics), UnsupportedCompression.
     """

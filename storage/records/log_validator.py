@@ -65,7 +65,7 @@ class NotConformed(Exception):
 def validate_batch(buffer: bytes | bytearray | memoryview) -> BatchHeader:
     """Check that ``buffer`` is exactly one magic-2 batch with a valid CRC.
 
-    Raises: CorruptRecord for damage; InvalidRecord for an incomplete batch, several, or an older magic.
+    Raises: CorruptRecord for damage; InvalidRecord for an incomplete batch, several batches, or an older magic.
     """
     size_bytes = len(buffer)
     if size_bytes < HEADER_SIZE:
@@ -125,7 +125,7 @@ def check_at_once(
     """Check that the records are readable, and correct and return the header's ``max_timestamp``. Only for batches for
     which ``needs_conform`` returns False.
 
-    The default limits keep it below 1 ms.
+    Within the default limits, this takes less than 1 ms.
     Raises: NotConformed above the limits, or if a compressed batch must be rebuilt; InvalidRecord,
         UnsupportedCompression.
     """
@@ -276,7 +276,7 @@ class RecordProblems:
         self.add(index, problem)
 
     def raise_if_any(self) -> None:
-        """Raise InvalidTimestamp, as Kafka does, if a timestamp is among them, else InvalidRecord."""
+        """Raise InvalidTimestamp, as Kafka does, if any problem concerns a timestamp, else InvalidRecord."""
         if not self.count:
             return
         error: InvalidTimestamp | InvalidRecord

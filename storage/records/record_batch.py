@@ -152,7 +152,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (position, header) of every complete batch.
 
-    Raises: CorruptRecord for another magic or an invalid length, but does not check the CRC.
+    Raises: CorruptRecord for another magic or an invalid length; the CRC is not checked.
     """
     position = 0
     end = len(buffer)

@@ -33,7 +33,8 @@ def is_checked_quickly(header: BatchHeader) -> bool:
 
 
 def check_batch(batch: Buffer, header: BatchHeader, max_uncompressed_bytes: int) -> Found:
-    """Raises: InvalidRecord if decompression fails, a record is malformed, or there are not ``record_count``;
+    """Raises: InvalidRecord if decompression fails, a record is malformed, or the number of records is not
+    ``record_count``;
         UnpacksTooBig, UnsupportedCompression."""
     if not header.attributes & CODEC_MASK:
         return check_records(batch, HEADER_SIZE, header.record_count, header.base_timestamp)

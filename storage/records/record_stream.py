@@ -18,7 +18,7 @@ _FRONT_BYTES = 32  # length, attributes, two deltas and key length take at most 
 
 RecordSpan = tuple[bytearray, int, int, int, int, int]
 """(data, start, timestamp delta, offset delta, position of the key's length, end); ``data`` is valid until the next
-one."""
+span."""
 
 
 def check_count(header: BatchHeader) -> None:
@@ -40,7 +40,8 @@ def batch_chunks(
 def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
     """Yield the span of each record without decoding the fields after the deltas.
 
-    Raises: InvalidRecord for a malformed record, or if there are not ``record_count``; also like ``chunks``.
+    Raises: InvalidRecord for a malformed record, or unless there are exactly ``record_count``; also what ``chunks``
+    raises.
     """
     data = bytearray()
     position = size = 0

@@ -1,4 +1,4 @@
-"""Slices of segment files, which the network sends without reading them.
+"""Slices of segment files, which a connection can send without reading them.
 
 Tests: tests/storage/log/test_log_files.py.
 """
@@ -26,7 +26,7 @@ class FileSlice:
 
     @property
     def in_active_segment(self) -> bool:
-        """True for the active segment, whose end is in the page cache."""
+        """True for a slice of the active segment, whose end is in the page cache."""
         return self.segment.is_active
 
     def fileno(self) -> int:

@@ -44,7 +44,7 @@ def serialize_offset_index(entries: "array[int]") -> bytes:
 
 
 def _read_edges(path: str) -> "array[int]":
-    """The first and the last entry of a file. Reads the whole file only if zeros end it."""
+    """The first and the last entry of a file. Reads the whole file only if it ends in zeros."""
     with suppress(FileNotFoundError), files.opened(path) as descriptor:
         end = files.size_bytes(path) // ENTRY_SIZE * ENTRY_SIZE
         last = files.pread(descriptor, ENTRY_SIZE, end - ENTRY_SIZE) if end else b""

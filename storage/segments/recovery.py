@@ -113,7 +113,7 @@ def scan_segment(
     interval_bytes: int,
     report: Callable[[int], None] = _ignore,
 ) -> SegmentScan:
-    """Scan without changes; ``report`` gets the bytes since the last call.
+    """Scan without changes; ``report`` gets the number of bytes scanned since its last call.
 
     Source: LogSegment.recover@3.9, except for the start at the recovery point.
     """
@@ -175,7 +175,7 @@ def _scan(
         if isinstance(batch, str):
             reason = batch
             if unchecked is not None and not _crc_fits(view, unchecked[0]):
-                position, next_offset = unchecked  # its length or last offset was wrong
+                position, next_offset = unchecked  # that batch's length or last offset was wrong
                 builder.forget_from(next_offset)
             elif next_offset >= recovery_point:
                 break

@@ -209,7 +209,7 @@ class Segment(SegmentHandle):
             indexed_offset, position = index.entry(slot - 1)
             try:
                 return segment_scan.find_offset(self.fileno(), offset, position, self.size_bytes, indexed_offset)
-            except CorruptRecord:  # damage in the index, or in the log: the search below raises it again
+            except CorruptRecord:  # the index or the log is damaged; if the log is, the search below raises again
                 slot -= 1
         return segment_scan.find_offset(self.fileno(), offset, self._position_before(slot), self.size_bytes)
 
@@ -229,8 +229,7 @@ class Segment(SegmentHandle):
         return self._position_before(self.offset_index.slot_of(offset))
 
     def position_for_timestamp(self, timestamp_ms: int, start_offset: int) -> int:
-        """The position at which a search begins for the first record at or after ``start_offset`` with at least this
-        timestamp."""
+        """Where to begin a search for the first record at or after ``start_offset`` with at least this timestamp."""
         found_ms, offset = self.time_index.lookup(timestamp_ms)
         if not self.is_indexed_timestamp(found_ms, offset):
             offset = self.base_offset
@@ -314,7 +313,7 @@ class Segment(SegmentHandle):
         return self._first_timestamp_ms
 
     def largest_timestamp_ms(self) -> int:
-        """The timestamp for retention: the largest of a record, otherwise the file's modification time."""
+        """The timestamp for retention: the largest record timestamp, or else the file's modification time."""
         timestamp_ms = self.max_timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.modified_ms()
 
@@ -351,8 +350,8 @@ def open_segment(
 ) -> Segment:
     """Open a segment. ``size_bytes``: the size of its file; None: create a new segment.
 
-    ``random``: for ``segment.jitter.ms``. ``is_first``: the log has no records yet. The first record creates its files,
-    unless the segment begins at an offset other than 0, which only their names preserve.
+    ``random``: for ``segment.jitter.ms``. ``is_first``: the log has no records yet. If it begins at offset 0, the first
+    record creates the files. Otherwise, they are created now, because only their names preserve the offset.
     """
     jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     segment = Segment(

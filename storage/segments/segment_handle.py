@@ -1,6 +1,6 @@
 """A segment's file: opened on first use, pinned by readers, renamed and removed.
 
-Unless it is pinned, the ``FilePool`` may close it. Tests: tests/storage/log/test_log_files.py.
+Unless the file is pinned, the ``FilePool`` may close it. Tests: tests/storage/log/test_log_files.py.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _SUFFIXES = (*MADE_SUFFIXES, TRANSACTION_INDEX_SUFFIX)
 
 
 class SegmentHandle:
-    """The ``.log`` file at ``base_offset``, and the names beside it.
+    """The ``.log`` file of the segment at ``base_offset``, and the names of the segment's other files.
 
     ``is_unmade``: no files exist yet. ``is_active``: the log writes here.
     """
@@ -176,7 +176,7 @@ class SegmentHandle:
         self._is_abandoned = True
 
     def prepare_removal(self) -> Callable[[], None]:
-        """A function for any thread that deletes the files (20 MB take milliseconds); it raises OSError.
+        """A function for any thread that deletes the files (milliseconds for 20 MB); it raises OSError.
 
         A pinned descriptor stays readable, and frees the space when closed.
         """

@@ -1,7 +1,7 @@
 """Scans a segment file's batches with few reads: for an offset, a boundary, or all headers.
 
-A log may be older than its broker, so besides magic 2 it may contain old message sets, whose entries begin with their
-*last* offset.
+A log may be older than its broker, so in addition to magic 2 it may contain old message sets, whose entries begin with
+their *last* offset.
 Tests: tests/storage/log/test_log.py.
 """
 
@@ -88,7 +88,7 @@ def iter_batches_at(
 ) -> Iterator[tuple[BatchSpan, bytes]]:
     """The batches with their bytes, read in chunks; ``spend`` is called with the number of bytes read.
 
-    Raises like ``iter_spans``; CorruptRecord at the end of the file.
+    Raises like ``iter_spans``; also CorruptRecord at the end of the file.
     """
     chunk = b""
     chunk_start = position
@@ -122,8 +122,8 @@ def iter_batches_at(
 def is_indexed(span: BatchSpan, indexed_offset: int) -> bool:
     """True if an index entry for ``indexed_offset`` may refer to the batch, which begins at most one offset later.
 
-    Normally the entry has the batch's last offset. If Kafka appended several batches together, it has a later offset;
-    after damage, it has the offset before the batch.
+    Normally the entry has the batch's last offset. If Kafka appended several batches together, the entry has a later
+    offset; after damage, it has the offset before the batch.
     """
     return span.base_offset <= indexed_offset + 1
 

@@ -75,7 +75,7 @@ def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = 
         sync_path(directory)
     present = set(names)
     was_swapping = False
-    # Logs first, as in ``end_swap``: an index whose log is not a .swap file belongs to a log with its final name.
+    # Logs first, as in ``end_swap``: if an index's log is not a .swap file, that log already has its final name.
     for name in sorted(names, key=lambda name: not name.endswith(_LOG_SWAP)):
         if not name.endswith(SWAP_SUFFIX):
             continue

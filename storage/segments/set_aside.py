@@ -1,4 +1,4 @@
-"""Moves records that a log drops into a folder, durably.
+"""Saves the records that a log drops by moving them durably into a folder.
 
 The records are kept because a recovery or truncation may be wrong: it may follow a wrong checkpoint, or a leader that
 lost its disk. The folder is ``<offset>.moved-aside`` in the partition's directory; ``offset`` is the log's new end. It

@@ -2,7 +2,7 @@
 
 File: entries of 12 bytes, ``timestamp (int64, ms), relative offset (int32)``, big-endian, both ascending. The timestamp
 is the largest up to the offset. A killed Kafka broker leaves zeros at the end. Lookups are rare (ListOffsets), so only
-the unwritten and the last entry stay in memory.
+unwritten entries and the last entry stay in memory.
 Source: TimeIndex.java@3.9.
 """
 
@@ -34,7 +34,7 @@ def iter_time_index(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
 
 
 def _read_end(path: str) -> tuple[int, bytes]:
-    """The number of valid entries, and the last entry. Reads the whole file only if zeros end it."""
+    """The number of valid entries, and the last entry. Reads the whole file only if it ends in zeros."""
     with suppress(FileNotFoundError), files.opened(path) as descriptor:
         end = files.size_bytes(path) // ENTRY_SIZE * ENTRY_SIZE
         last = files.pread(descriptor, ENTRY_SIZE, end - ENTRY_SIZE) if end else b""

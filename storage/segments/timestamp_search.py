@@ -115,7 +115,7 @@ class _Counter:
 
 
 Search = Generator[tuple[Segment, SearchWork] | None, Result, TimestampOffset | None]
-"""A resumable search: it yields work, to be resumed with the result, or None for a pause."""
+"""A resumable search: it yields work and is resumed with the result, or yields None to pause."""
 
 
 def search_segment(segment: Segment, work: SearchWork) -> Search:

@@ -3,8 +3,8 @@
 Entries of 34 bytes, big-endian: ``version int16 = 0, producer_id int64, first_offset int64, last_offset int64,
 last_stable_offset int64``, ascending by last offset, which is the marker's. The first entry creates the file.
 ``last_stable_offset`` is the last stable offset after the marker's append: all transactions that began before it have
-ended. So a search for transactions that began before an offset ends at the first entry whose last stable offset is not
-smaller.
+ended. So a search for transactions that began before an offset ends at the first entry whose last stable offset is at
+or above that offset.
 Source: AbortedTxn.java, TransactionIndex.java@3.9.
 """
 
@@ -87,8 +87,8 @@ class TransactionIndex:
     def replace(self, start_offset: int, found: Iterable[AbortedTransaction]) -> bool:
         """Replace the entries that end at or after ``start_offset``. Returns True if anything changed.
 
-        They count as not durable even if nothing changes, because a killed process may have left them in the page
-        cache. Entries that stay are not written again, because a power loss could then cut the file before them. A
+        The entries count as not durable even if nothing changes, because a killed process may have left them in the
+        page cache. Entries that stay are not written again, because a power loss could then cut the file before them. A
         damaged file is replaced durably. Raises: OSError.
         """
         entries = self.entries
@@ -116,8 +116,8 @@ class TransactionIndex:
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
         """(File, done): the index file, if it must be fsynced with its directory before the segment's records count as
-        durable, and a function to call afterwards. Until that call, each further flush must also sync the file, because
-        that flush may end first."""
+        durable, and a function to call afterwards. Until ``done`` is called, each later flush must also sync the file,
+        because it may end before this one."""
         count = self._write_count
         path = self.path if self._synced_count < count else None
 

@@ -22,7 +22,7 @@ _OBJECT_PREFIX, _OBJECT_KEY = 1, 2
 
 
 class AivenLayout:
-    """``prefix``: the plugin's ``key.prefix``, unchanged, with a final slash if the key has one."""
+    """``prefix``: the plugin's ``key.prefix``, unchanged, including a final slash if it has one."""
 
     name = "Aiven's plugin"
 

@@ -66,7 +66,7 @@ def epochs_before(checkpoint: Lineage, start_offset: int) -> list[tuple[int, int
 def auxiliary_log_start(epochs: Lineage, leader_log_start_offset: int) -> int:
     """The follower's log start offset. ``epochs``: see ``epochs_before``.
 
-    It may be after the leader's, because the leader that copied the segment may have deleted the offsets before its
-    first epoch, and the present leader may not know this.
+    It may be after the leader's, because the leader that copied the segment may have deleted the offsets before the
+    first of these epochs, and the present leader may not know this.
     """
     return max(leader_log_start_offset, epochs[0][1]) if epochs else leader_log_start_offset

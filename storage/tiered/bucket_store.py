@@ -61,8 +61,8 @@ class S3Bucket:
 class BucketStore:
     """Keys are relative to the bucket. Each request takes at most 30 s, with its retries at most 90 s.
 
-    ``part_bytes``: larger objects are uploaded in parts of this size, of which two are in memory. ``secrets``: they
-    appear in no error.
+    ``part_bytes``: larger objects are uploaded in parts of this size, of which two are in memory. ``secrets``: texts to
+    remove from error messages.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class BucketStore:
             )
 
     def delete(self, key: str) -> None:
-        """A missing object is not an error, but another 404 is: S3 servers name a missing key in the response, or
+        """A missing object is not an error, but any other 404 is: S3 servers name a missing key in the response, or
         report it as deleted."""
         with self._errors_of(key, is_read=False):
             try:

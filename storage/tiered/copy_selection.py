@@ -1,8 +1,8 @@
 """Selects the segments of a local log that a leader copies to remote storage. Pure.
 
-Copying continues after the last offset that was ever copied, and fills no gaps before it, because in the metadata a
-segment hides an older one that begins at the same offset of an epoch, even if the older one is longer. The remote log
-manager calls this for each partition that the broker leads.
+Copying continues after the last offset that was ever copied, and fills no gaps before that offset. In the metadata, a
+segment would hide an older one that begins at the same offset of an epoch, even if the older one is longer. The remote
+log manager calls this for each partition that the broker leads.
 Source: RemoteLogManager.RLMCopyTask.candidateLogSegments@3.9.
 """
 

@@ -1,9 +1,9 @@
 """The leader epochs of a log, and which of their offsets the remote log has. Pure.
 
 A lineage is a list of (epoch, its first offset), ascending, as in ``leader-epoch-checkpoint``. Two brokers that have an
-offset in the same epoch have the same record there. After an unclean election, the remote log may also have segments of
-epochs, or of ends of epochs, that the new leader's lineage lacks; these are not read.
-Brokers use this module; ``kafka-zk tier check`` uses ``remote_log_metadata.gaps``.
+offset in the same epoch have the same record there. After an unclean election, the remote log may also have segments
+with epochs, or last parts of epochs, that the new leader's lineage lacks; these parts are not read. Brokers use this
+module; ``kafka-zk tier check`` uses ``remote_log_metadata.gaps``.
 Source: RemoteLogManager.isRemoteSegmentWithinLeaderEpochs, findHighestRemoteOffset@3.9.
 """
 
@@ -19,7 +19,7 @@ Lineage = Sequence[tuple[int, int]]
 
 class RemoteExtent(NamedTuple):
     """Read the offsets from ``first`` to ``last`` (inclusive) in ``segment``. The segment may contain offsets after
-    ``last``, which are not of the lineage."""
+    ``last``, which do not belong to the lineage."""
 
     segment: RemoteLogSegmentMetadata
     first: int
@@ -107,14 +107,14 @@ def latest_tiered_offset(log: RemotePartitionLog, lineage: Lineage, log_end_offs
 def first_readable_offset(
     log: RemotePartitionLog, lineage: Lineage, log_start_offset: int, local_start_offset: int
 ) -> int:
-    """The log start offset of a new leader, at least its own.
+    """The log start offset that a new leader should have, never below its present one.
 
     The previous leader may have deleted remote segments, and failed before its followers adopted the resulting log
     start offset. Call this only with complete metadata, because a log start offset never moves back. If the result is
     above the leader's high watermark, wait until the high watermark reaches it.
 
-    A lineage that begins later than the log was rebuilt from local segments, and does not tell which older segments
-    are readable. Then the log start offset stays, because retention would delete everything before a later one.
+    A lineage that begins later than the log was rebuilt from local segments, and does not show which older segments are
+    readable. In this case, the log start offset stays, because retention would delete everything before a later one.
     Source: RemoteLogManager.findLogStartOffset@3.9.
     """
     if not lineage or lineage[0][1] > log_start_offset:

@@ -20,8 +20,8 @@ SAME_AS_TOTAL = -2
 
 class LocalDeletion(NamedTuple):
     """``segment_count``: how many segments to delete, oldest first, never the active one. ``rolls``: close the active
-    one, so that it can be copied. It is True only if all others are deleted; otherwise, while remote storage is
-    unavailable, each call would close another small segment."""
+    one, so that it can be copied. This is True only if all other segments are deleted; otherwise, while remote storage
+    is unavailable, each call would close another small segment."""
 
     segment_count: int
     rolls: bool

@@ -1,4 +1,4 @@
-"""Maps a partition to the partition of ``__remote_log_metadata`` that has its records.
+"""Maps a partition to the partition of ``__remote_log_metadata`` that has the records about it.
 
 Source: RemoteLogMetadataTopicPartitioner.java, TopicIdPartition.java@3.9.
 """

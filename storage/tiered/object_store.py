@@ -59,7 +59,7 @@ class WritableStore(ObjectStore, Protocol):
 
 
 class FolderStore:
-    """The keys are paths below ``root``, with ``/``."""
+    """The keys are paths relative to ``root``, separated by ``/``."""
 
     def __init__(self, root: str) -> None:
         self._root = root

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
-_ENTRY_BYTES = 400  # memory of an entry, besides the value
+_ENTRY_BYTES = 400  # memory of an entry, without the value
 
 
 class RecentValues(Generic[K, V]):

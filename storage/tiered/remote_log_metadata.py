@@ -1,8 +1,8 @@
 """The remote logs of partitions, built from the records of ``__remote_log_metadata`` in their order. Pure.
 
-A lookup finds the segment that contains an offset of a leader epoch, as a broker does for a consumer. If a segment
-contains all offsets that another one, finished earlier, has in an epoch, it replaces that one. The replaced segment
-stays listed, because its objects exist until retention deletes them.
+A lookup finds the segment that contains an offset of a leader epoch, as a broker does for a consumer. A segment
+replaces one that was finished earlier if it contains all offsets that the earlier one has in an epoch. The replaced
+segment stays listed, because its objects exist until retention deletes them.
 Source: RemoteLogMetadataCache.java, RemoteLogLeaderEpochState.java@3.9.
 """
 

@@ -2,8 +2,8 @@
 
 Unlike in Kafka, a segment is never deleted only because of its leader epochs. A lineage that was rebuilt from the local
 segments, after damage to ``leader-epoch-checkpoint``, lacks the epochs of all older data. Segments of a lost lineage,
-and those that others replaced, are deleted when the log start offset has passed them. The remote log manager makes the
-new log start offset durable, and only then deletes the selected segments.
+and replaced segments, are deleted when the log start offset has passed them. The remote log manager makes the new log
+start offset durable, and only then deletes the selected segments.
 Source: RemoteLogManager.RLMExpirationTask.cleanupExpiredRemoteLogSegments@3.9.
 """
 
@@ -24,7 +24,7 @@ class RemoteDeletion(NamedTuple):
     deletes nothing yet. ``segments``: the segments to delete, in this order, once that offset is durable.
 
     If DELETE_SEGMENT_STARTED cannot be written for a segment, stop. A next leader that does not know the log start
-    offset searches for the first readable offset (``first_readable_offset``), and no gap must follow it.
+    offset searches for the first readable offset (``first_readable_offset``), and no gap must follow that offset.
     """
 
     log_start_offset: int

@@ -20,7 +20,8 @@ _CHUNK_BYTES = 1 << 20
 
 
 class SegmentPart(Enum):
-    """A file that belongs to a segment besides its ``.log``. Values: suffixes in the folders of LocalTieredStorage."""
+    """A file that belongs to a segment in addition to its ``.log``. Values: suffixes in the folders of
+    LocalTieredStorage."""
 
     OFFSET_INDEX = "index"
     TIME_INDEX = "timeindex"

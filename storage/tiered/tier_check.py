@@ -64,7 +64,7 @@ class TopicFacts(NamedTuple):
 
 
 class LogFacts(NamedTuple):
-    """A partition at its leader. ``lineage``: (leader epoch, its start offset), ascending, at least one.
+    """A partition's log at its leader. ``lineage``: (leader epoch, its start offset), ascending, at least one.
 
     The offsets in ``[log_start_offset, local_log_start_offset)`` exist only in the bucket.
     """
@@ -80,7 +80,7 @@ class TierFacts:
     by segment; a text describes the problem of a manifest. ``objects``: size in bytes by key.
     ``only``: ids of the topics to which the check is limited. ``unreadable``: the number of records that could not be
     decoded, by partition of ``__remote_log_metadata``. ``begun_since``: segments whose first record was read after the
-    objects; ``metadata`` are older than the objects.
+    objects; ``metadata`` was read before the objects.
     """
 
     now_ms: int
@@ -151,7 +151,7 @@ def examine(facts: TierFacts, first: Examined | None = None) -> Examined:
 
 
 class _Seen:
-    """What an earlier look found. ``gaps``: by partition; ``orphans``: their keys."""
+    """What an earlier look found. ``gaps``: by partition; ``orphans``: keys of orphaned objects."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.subjects: set[tuple[Kind, str]] = set()

@@ -7,7 +7,7 @@ from kafka_zk.storage.tiered.epoch_lineage import Lineage
 
 
 class LocalSegment(NamedTuple):
-    """``next_offset``: the base offset of the next segment, or the log end offset. ``max_timestamp_ms``: as of
+    """``next_offset``: the base offset of the next segment, or the log end offset. ``max_timestamp_ms``: from
     ``Segment.largest_timestamp_ms``, which uses the file's time if the records have no timestamps."""
 
     base_offset: int

@@ -4,7 +4,7 @@ import base64
 from uuid import UUID
 
 ID = "[A-Za-z0-9_-]{22}"
-"""A pattern for the text."""
+"""A regular expression that matches an id's text."""
 
 
 def id_text(value: UUID) -> str:

@@ -64,7 +64,7 @@ class ConnectPace:
         self._failing: set[int] = set()  # ids of unknown brokers whose last request failed
         self._known_failing: set[int] = set()  # ids of known brokers whose last request failed
         self._waiting: set[int] = set()  # ids of brokers that pause before their first connection
-        self._first_s = self._retry_s = clock.seconds()  # earliest time of the next first connection, of the next retry
+        self._first_s = self._retry_s = clock.seconds()  # earliest next first connection; earliest next retry
 
     def know(self, broker_ids: Iterable[int]) -> None:
         """Connect to these brokers without a pause; unknown brokers do not delay their retries."""

@@ -42,8 +42,8 @@ _UpdateMetadata = codec.request(ApiKey.UPDATE_METADATA)
 _StopReplica = codec.request(ApiKey.STOP_REPLICA)
 
 PARTITIONS_AT_ONCE = 1000
-"""Maximum number of partitions in a request; they block a broker for 5 to 10 ms. UpdateMetadata has more if a single
-topic has more."""
+"""Maximum number of partitions in a request; handling them blocks a broker for 5 to 10 ms. UpdateMetadata has more if a
+single topic has more."""
 
 _LEADER_AND_ISR_BY_TOPIC_SINCE = 2
 _UPDATE_METADATA_BY_TOPIC_SINCE = 5

@@ -46,7 +46,8 @@ class SendStopReplica(NamedTuple):
 
 
 class SendUpdateMetadata(NamedTuple):
-    """Send UpdateMetadata with all live brokers and these partitions. ``broker_ids``: None: to all."""
+    """Send UpdateMetadata with all live brokers and these partitions. ``broker_ids``: the recipients; None: all
+    brokers."""
 
     broker_ids: tuple[int, ...] | None
     partitions: Collection[TopicPartition] = ()

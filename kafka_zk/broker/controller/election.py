@@ -1,7 +1,7 @@
 """Chooses a partition's leader: one pure function per strategy; None if no replica can lead.
 
-``assigned``: in order, the preferred leader first. ``live``: of these, brokers that are live with a working log
-directory.
+``assigned``: the brokers of the assignment in order, the preferred leader first. ``live``: those of them that are live
+with a working log directory.
 
     trigger               leader                                      new ISR
     new partition         first live                                  all live, in the order of the assignment

@@ -1,4 +1,4 @@
-"""The controller's dependencies from the broker that it runs in."""
+"""The controller's dependencies, which its broker provides."""
 
 from random import Random
 from typing import NamedTuple

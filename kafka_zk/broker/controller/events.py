@@ -66,7 +66,7 @@ class LeadersElected(ControllerEvent):
 @dataclass(frozen=True, slots=True)
 class IsrsChanged(ControllerEvent):
     """ISRs of partitions were written, because their leaders asked or a broker is gone. A partition has no leader if
-    the broker that is gone led it and no other could take over."""
+    its leader is gone and no other broker could take over."""
 
     leadership: tuple[tuple[TopicPartition, LeadershipInfo], ...]
 

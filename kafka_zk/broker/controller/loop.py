@@ -2,8 +2,8 @@
 
 Every occurrence (the election znode, brokers or topics changed; a broker answered) becomes an event in one queue. One
 coroutine processes them in order and waits for each event's writes, so no event sees a partial result. The end of a
-term bypasses the queue: if the session is lost, or a write fails because another controller was elected, the term
-ends now and its events are dropped.
+term bypasses the queue: if the session is lost, or a write fails because another controller was elected, the term ends
+immediately and its events are dropped.
 
     start             watch /controller; if it is absent: elect
     elected           a term begins: the failover of ``active``, then its events
@@ -141,7 +141,7 @@ class Controller:
     # -- life --
 
     async def start(self) -> None:
-        """Take part in elections. Returns now; ``controller_id`` names the winner later."""
+        """Take part in elections. Returns immediately; ``controller_id`` names the winner later."""
         self._registered = True
         self._remove_session_listener = self._client.add_session_listener(self._session_changed)
         self._watcher = self._registry.watch(self._controller_seen)

@@ -5,8 +5,8 @@ In both phases, the assignment lists the target's replicas, then the replicas to
     A   the topic's znode and the leader learn the replicas being added; these fetch until they are in the ISR
     B   the whole target is in the ISR: a target replica leads, other replicas are deleted, the znode is final
 
-Topic znode and partition state contain all that a failover needs. A replaced or cancelled reassignment becomes one to
-another target; replicas that the new target does not need are removed immediately.
+Topic znode and partition state contain all that a failover needs. A replaced or cancelled reassignment becomes a
+reassignment to another target; replicas that the new target does not need are removed immediately.
 Source: KafkaController.onPartitionReassignment, processApiPartitionReassignment@3.9.
 """
 

@@ -3,7 +3,7 @@
     NonExistent -> New                          LeaderAndIsr (isNew) to the replica if the partition has a leader
     New -> Online                               nothing: the election has already notified the replica
     Online, Offline, Ineligible -> Online       LeaderAndIsr to the replica
-    New, Online, Offline, Ineligible -> Offline StopReplica to it, out of the ISR, LeaderAndIsr to the other replicas
+    New, Online, Offline, Ineligible -> Offline StopReplica to it, removal from the ISR, LeaderAndIsr to the others
     Offline -> DeletionStarted                  StopReplica (delete) to it
     DeletionStarted -> DeletionSuccessful       nothing
     DeletionStarted, Offline -> Ineligible      nothing

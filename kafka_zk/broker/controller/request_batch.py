@@ -35,8 +35,8 @@ from kafka_zk.broker.controller.turns import PARTITIONS_A_TURN
 
 
 class Step(NamedTuple):
-    """``handled``: number of partitions in this step, at most PARTITIONS_AT_ONCE. Starting to send a request takes the
-    same amount of work. ``requests``: (broker id, request) pairs that are now complete."""
+    """``handled``: number of partitions in this step, at most PARTITIONS_AT_ONCE. Starting to send a request takes as
+    much work as the step itself. ``requests``: (broker id, request) pairs that are now complete."""
 
     handled: int
     requests: list[tuple[int, ControlRequest]]

@@ -49,7 +49,7 @@ SHOWN_PATH_CHARACTERS = 300
 
 
 class StoredTopic(NamedTuple):
-    """A topic's znode: decoded, its version, the zxid of its last write, its data."""
+    """A topic's znode: its decoded content, its version, the zxid of its last write, its data."""
 
     assignment: TopicAssignment
     zk_version: int
@@ -242,7 +242,7 @@ class ControllerStore:
         """Run operations in order, many per multi; each yields a result or refusal.
 
         Args:
-            czxids: path -> czxid of znodes to delete. Repeated deletions keep a znode created in between.
+            czxids: path -> czxid of znodes to delete. A repeated deletion keeps a znode that was recreated in between.
         """
         await self.ready()
         outcomes = await self._registry.fenced_writes(self._epoch_zk_version, operations)
@@ -340,7 +340,7 @@ class ControllerStore:
         }
 
     def _understood(self, path: str, decode: Callable[[], T]) -> T | None:
-        """The decoded znode; None if it is invalid. Logs an ERROR for that, and for entries left out."""
+        """The decoded znode; None if it is invalid. Logs an ERROR if it is invalid or if entries are left out."""
         try:
             understood = decode()
         except InvalidZnode as error:

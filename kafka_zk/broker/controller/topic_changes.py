@@ -56,7 +56,7 @@ class TopicChanges:
         return added, removed
 
     async def assignment_changed(self, topic: str) -> None:
-        """Create new partitions. Changed replicas of others are ignored, as in Kafka."""
+        """Create new partitions. Changed replicas of existing partitions are ignored, as in Kafka."""
         stored = (await self._read([topic])).get(topic)
         if stored is None or topic not in self._context.topics:
             return
@@ -127,8 +127,8 @@ class TopicChanges:
                 self._context.assign(TopicPartition(topic, number), assignment_of(assignment, number))
 
     async def _create_partitions(self, partitions: Sequence[TopicPartition]) -> None:
-        """Move partitions to New, then to Online, for which LeaderAndIsr is sent. Works in portions, so that brokers
-        open the logs of one portion while ZooKeeper writes the znodes of the next.
+        """Move partitions to New, then to Online, which sends LeaderAndIsr. Works in portions, so that brokers open the
+        logs of one portion while ZooKeeper writes the znodes of the next.
         """
         for portion in whole_topics(partitions):
             replicas = await self._replicas_of(portion)

@@ -30,7 +30,7 @@ class ReplicasToDelete(NamedTuple):
 
 
 def enqueue(context: Context, topics: Iterable[str]) -> None:
-    """Record requested deletions. Those of topics with a reassignment wait."""
+    """Record requested deletions. Deletions of topics with a reassignment must wait."""
     ordered = set(topics)
     context.topics_to_delete |= ordered
     moving = {tp.topic for tp in context.partitions_being_reassigned()}
@@ -38,7 +38,7 @@ def enqueue(context: Context, topics: Iterable[str]) -> None:
 
 
 def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
-    """Record the deletions that the previous controller left. Those of topics with an offline replica wait."""
+    """Record the deletions that the previous controller left. Deletions of topics with an offline replica must wait."""
     enqueue(context, topics)
     halt(
         context,

@@ -1,4 +1,4 @@
-"""Limits the memory that clients can make a coordinator use: members, transactional ids."""
+"""Limits the memory that clients can make a coordinator use, for members or transactional ids."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ _log = Logger()
 
 
 class HeldMemory:
-    """``used_bytes`` can exceed ``limit_bytes`` after loading a log, which is never rejected.
+    """``used_bytes`` can exceed ``limit_bytes`` after a log was loaded, because loading is never rejected.
 
     Args:
         holders: plural noun for log lines.

@@ -1,8 +1,8 @@
 """Creates a coordinator's topic at the first request.
 
 If a replication factor is configured and fewer brokers are live, the topic is not created, and clients retry (KIP-115).
-Otherwise it is 3, or the number of live brokers if that is smaller, so that a single broker works without
-configuration. Source: AutoTopicCreationManager.scala@3.9.
+Without a configured factor, it is 3, or the number of live brokers if that is smaller, so that a single broker works
+without configuration. Source: AutoTopicCreationManager.scala@3.9.
 """
 
 from collections.abc import Callable

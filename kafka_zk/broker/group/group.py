@@ -172,7 +172,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def tick(self, now: Now) -> list[Effect]:
-        """Handle passed deadlines."""
+        """Handle deadlines that have passed."""
         now_ms = now.monotonic_ms
         if self.earliest_deadline_ms is None or now_ms < self.earliest_deadline_ms:
             return []

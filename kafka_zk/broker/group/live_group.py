@@ -1,4 +1,4 @@
-"""A group with timer and clients: carries out the core's effects.
+"""A group with its timer and waiting clients: carries out the core's effects.
 
 Effects are carried out in order, even if one of them causes another request, for example because a client reacts to a
 response.

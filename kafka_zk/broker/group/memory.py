@@ -8,7 +8,7 @@ GROUP_BYTES = 3000  # measured memory of an empty group
 
 
 def held_bytes(group: Group) -> int:
-    """Memory of members and pending ids, and of the group itself if there are any."""
+    """Memory of members and pending ids; if the group has any, also of the group itself."""
     if group.state is GroupState.DEAD or not group.members.size_bytes:
         return 0
     return GROUP_BYTES + group.members.size_bytes

@@ -26,8 +26,8 @@ def _metadata_bytes(offsets: Iterable[OffsetAndMetadata]) -> int:
 
 @dataclass
 class OpenTransactions:
-    """A group's open transactions in the log. ``offsets``: by producer id. ``committed``: for these partitions, the
-    base offset of the committed offset's batch."""
+    """A group's open transactions in the log. ``offsets``: by producer id. ``committed``: for the partitions of these
+    offsets, the base offset of the committed offset's batch."""
 
     offsets: dict[int, dict[TopicPartition, Written]] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class GroupOffsets:
     Attributes:
         size_bytes: memory of the committed offsets.
         _committed: the offsets in effect.
-        _pending: the last commits being appended outside transactions.
+        _pending: for each partition, the last commit that is being appended outside transactions.
         _pending_count: offsets in these appends, repeated partitions included.
         _record_offsets: base offset of the committed offset's batch, only while an append or transaction is open;
             missing if older.
@@ -61,7 +61,7 @@ class GroupOffsets:
         return iter(self._committed)
 
     def __bool__(self) -> bool:
-        """True if an offset is committed or may become so."""
+        """True if an offset is committed or may be committed later."""
         return bool(self._committed or self._pending or self._transactional)
 
     def get(self, tp: TopicPartition) -> OffsetAndMetadata | None:

@@ -24,7 +24,7 @@ _PARTITION_AND_VALUE = struct.Struct(">i3sqi2xqx")
 
 _VALUE_BEGINS = encode_varint(24) + b"\0\3"  # the value's length and version
 _RECORD_BEGINS = b"\0\0"  # attributes, timestamp delta
-_MANY = 8  # from this many offsets, columns are faster than a loop
+_MANY = 8  # from this many offsets on, adding by column is faster than a loop
 _NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 _SEQUENCE = 0  # all batches of a transaction have this sequence, as in Kafka; it is not checked
 _LONGEST_CACHED = 255  # length of a group id; topic names are shorter

@@ -100,7 +100,8 @@ class MetadataCache:
         self._is_old = False  # the metadata is older than this registration
 
     def update(self, request: Any, changes: Sequence[PartitionChange] | None = None) -> None:
-        """Apply an UpdateMetadata of any version. ``changes``: its ``partition_changes``, if computed."""
+        """Apply an UpdateMetadata of any version. ``changes``: the result of ``partition_changes``, if it is known
+        already."""
         changes = list(partition_changes(request)) if changes is None else changes
         if request.broker_epoch > self.broker_epoch:
             self.broker_epoch = request.broker_epoch

@@ -54,7 +54,7 @@ class _Question(NamedTuple):
 
 
 class AddPartitionsToTxnManager:
-    """Sends the verifications of this broker.
+    """Sends this broker's verification requests.
 
     Args:
         coordinator_of: broker id for a transactional id, if known.

@@ -27,7 +27,7 @@ LOWEST_VERSION, HIGHEST_VERSION = 0, 3
 _TOPIC_IDS_SINCE = 2
 _BROKER_EPOCHS_SINCE = 3
 _UNKNOWN_BROKER_EPOCH = -1
-"""Broker epoch of ISR members, which leaders do not know in ZooKeeper mode."""
+"""Sent as the broker epoch of each ISR member, because leaders do not know these epochs in ZooKeeper mode."""
 
 _log = Logger()
 _Request = codec.request(ApiKey.ALTER_PARTITION)

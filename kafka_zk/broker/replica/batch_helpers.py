@@ -31,7 +31,7 @@ MEMORY_LIMIT_BYTES = 1 << 30
 NICENESS = 5
 CHECKED_RECORDS = 8_000
 CHECKED_BYTES = 1 << 20
-"""Maximum uncompressed size of batches that the reactor thread checks, which takes up to 3 ms (records of 130
+"""Maximum uncompressed size of batches that the reactor thread checks; a check takes up to 3 ms (records of 130
 bytes)."""
 IDLE_S = 30.0
 LONGEST_WORK_S = 120.0

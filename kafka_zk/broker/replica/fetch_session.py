@@ -29,7 +29,7 @@ MIN_EVICTION_MS = 120_000
 """A session used within this time is not evicted for a new one (min.incremental.fetch.session.eviction.ms)."""
 
 EVERYTHING_MS = 500
-"""Kafka's interval of fetches of idle partitions: the default of ``replica.fetch.wait.max.ms``."""
+"""Kafka's interval between fetches of an idle partition: the default of ``replica.fetch.wait.max.ms``."""
 
 _MOST_EVERYTHING_MS = 5_000
 _SHARE_OF_LAG = 6
@@ -120,7 +120,7 @@ class FetchSession:
         self.seen_count = 0
         self._unfinished: set[PartitionKey] = set()  # see ``answered``
         self._everything_ms = everything_ms
-        self._round: list[PartitionKey] = []  # examined within _everything_ms from _round_ms
+        self._round: list[PartitionKey] = []  # to examine within _everything_ms from _round_ms
         self._round_ms = _NEVER_MS
         self._looked_count = 0  # number of partitions of _round that were examined
 

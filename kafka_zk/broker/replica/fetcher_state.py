@@ -1,9 +1,9 @@
 """The fetch state of a leader's partitions, and the effects of the leader's responses on the logs.
 
 A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on, the leader
-returns the point where the logs diverge (KIP-595). Before, the follower asks with OffsetForLeaderEpoch (KIP-101,
-KIP-279). A log without leader epochs is truncated to its high watermark. A log that ends within one of the leader's
-batches is truncated to that batch's start.
+returns the point where the logs diverge (KIP-595). In older versions, the follower asks with OffsetForLeaderEpoch
+(KIP-101, KIP-279). A log without leader epochs is truncated to its high watermark. A log that ends within one of the
+leader's batches is truncated to that batch's start.
 
 An error delays a partition. If the leader rejects a partition's leader epoch as old, the partition is dropped until the
 next LeaderAndIsr. If the leader has the next records only in remote storage, the partition waits until its log has been
@@ -105,7 +105,7 @@ class PartitionFetchState(NamedTuple):
     Attributes:
         topic_id: 16 bytes; ZERO_ID if the topic has no id.
         leader_epoch: constant until ``add`` is called with another epoch.
-        fetch_offset: the log end offset; while TRUNCATING, where to truncate without asking the leader.
+        fetch_offset: the log end offset; while TRUNCATING, the target of a truncation without a question to the leader.
         last_fetched_epoch: the log's latest leader epoch; -1 if the log has no epochs.
         lag: records behind the leader's high watermark; -1 before the first response.
         delayed_until_s: end of the delay after an error, on the timers' clock.
@@ -165,7 +165,7 @@ class FetcherState:
     # -- which partitions ---------------------------------------------------------------------------------------------
 
     def add(self, tp: TopicPartition, topic_id: bytes, leader_epoch: int, log: FollowerLog) -> None:
-        """Fetch a partition in this leader epoch, unless it is already fetched in it."""
+        """Fetch a partition in this leader epoch, unless it is already fetched in that epoch."""
         known = self.partitions.get(tp)
         if known is not None and known.leader_epoch == leader_epoch and known.topic_id == topic_id:
             return
@@ -220,7 +220,7 @@ class FetcherState:
     def wake(self, now_s: float) -> float | None:
         """End delays that are over, and update which partitions the quota excludes.
 
-        Returns the time of the next call on the timers' clock; None if no partition waits.
+        Returns when to call this again, on the timers' clock; None if no partition waits.
         """
         next_s: float | None = None
         for tp in sorted(self._delayed):

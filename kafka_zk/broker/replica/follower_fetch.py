@@ -23,7 +23,7 @@ _NOTHING_FETCHED = -1
 class FollowerRead(NamedTuple):
     """``diverging_epoch``: None if the logs do not diverge.
 
-    ``records``: None if the logs diverge, at the log end, or if the quota withholds them.
+    ``records``: None if the logs diverge, if the fetch begins at the log end, or if the quota withholds them.
     """
 
     log: Log

@@ -52,7 +52,7 @@ _log = Logger()
 REPLICA_LAG_TIME_MAX_MS = 30_000
 
 MarkersWritten: TypeAlias = Callable[[TopicPartition, int, Sequence[MarkerBatch]], None]
-"""Called with a partition, an offset, and markers that all in-sync replicas have from that offset on."""
+"""Called with a partition, the first marker's offset, and consecutive markers that all in-sync replicas have."""
 
 Appended: TypeAlias = AppendResult | Unreplicated
 
@@ -77,8 +77,8 @@ class ReplicaManager:
     """This broker's partitions, which LeaderAndIsr creates and gives roles, and StopReplica removes.
 
     Many partitions are changed in steps, between which the reactor does other work. Hold ``state_changes`` from reading
-    a state until it is applied, so that no older state overwrites it; ``role_changes`` is held for a portion of
-    LeaderAndIsr. ``purgatory``: delayed fetches and appends.
+    a state until it is applied, so that no older state overwrites it; ``role_changes`` is held while a portion of a
+    LeaderAndIsr is applied. ``purgatory``: delayed fetches and appends.
     """
 
     def __init__(

@@ -108,7 +108,7 @@ class Partition:
         self.refusal: ErrorCode | None = None
         self.remotes: RemoteReplicas | None = None
         self._rule = rule
-        self._led_epoch = -1  # when ``remotes`` began; -1 if this broker does not lead
+        self._led_epoch = -1  # leader epoch of ``remotes``; -1 if this broker does not lead
         self._flush_count = 0  # flushes in progress, while only durable records are committed
         self.terms_ended = 0
 

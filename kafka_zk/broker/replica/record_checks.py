@@ -21,7 +21,8 @@ _MAX_COST_S = 0.02
 
 
 class RecordChecks:
-    """A token bucket of time. ``seconds``: monotonic. ``unchecked_count``: number of batches that were not checked."""
+    """A token bucket of time. ``seconds``: the monotonic clock. ``unchecked_count``: number of batches that were not
+    checked."""
 
     __slots__ = ("_credit_s", "_seconds", "_then_s", "unchecked_count")
 

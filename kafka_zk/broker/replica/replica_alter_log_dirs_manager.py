@@ -33,7 +33,7 @@ from kafka_zk.storage.records.record_batch import iter_batches
 _log = Logger()
 
 COPY_BYTES = 256 * 1024
-"""Maximum number of bytes copied in one reactor turn, which takes about a millisecond."""
+"""Maximum number of bytes copied in one reactor turn; copying them takes about a millisecond."""
 LAST_BYTES = 4 * COPY_BYTES
 """Maximum number of bytes copied and flushed in the turn in which the copy replaces the log."""
 WAIT_S = 0.1

@@ -40,7 +40,7 @@ from kafka_zk.storage.log.log import Log
 _log = Logger()
 
 _BUGS = (AttributeError, LookupError, TypeError, ValueError, AssertionError)
-"""Errors caused here, logged with their traceback."""
+"""Errors that bugs in this broker cause; they are logged with their traceback."""
 DirectoryFailed = Callable[[Log, OSError], None]
 _NAMED = 3  # partition names in a log line
 _EXPECTED = frozenset(
@@ -79,7 +79,7 @@ class FollowerHost(NamedTuple):
 
 
 class ReplicaFetcher:
-    """Fetches the partitions of one leader. While there are no partitions, there is neither a connection nor a loop.
+    """Fetches the partitions of one leader. Without partitions, it has no connection and runs no loop.
 
     ``backoff_s``: pause if the leader cannot be reached.
     """
@@ -154,8 +154,8 @@ class ReplicaFetcher:
 
     @contextmanager
     def _for(self, tp: TopicPartition) -> Iterator[None]:
-        """Handle errors in this block. A disk error takes the log directory offline; after other errors, the partition
-        is fetched in its next leader epoch. Source: AbstractFetcherThread.markPartitionFailed@3.9."""
+        """Handle errors in the ``with`` block. A disk error takes the log directory offline; after other errors, the
+        partition is fetched in its next leader epoch. Source: AbstractFetcherThread.markPartitionFailed@3.9."""
         partition = self._partitions.get(tp)
         log = None if partition is None else partition.log
         try:

@@ -1,6 +1,6 @@
 """One fetcher per leader, for followed partitions.
 
-``num.replica.fetchers`` has no effect: on one reactor thread, more are not faster.
+``num.replica.fetchers`` has no effect: on one reactor thread, more fetchers would not be faster.
 Source: ReplicaFetcherManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_replica_fetcher.py.
 """
 

@@ -46,7 +46,7 @@ class Verified(NamedTuple):
 
 
 class TransactionVerification:
-    """The verifications of a broker.
+    """Runs the verifications of a broker.
 
     Args:
         leader_log: raises ApiError.

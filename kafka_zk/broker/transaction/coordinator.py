@@ -207,7 +207,8 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Commit or abort; NONE means that the decision is in the log. Returns like ``add_partitions``."""
+        """Commit or abort; NONE means that the decision is in the log. The result may have to be awaited, as in
+        ``add_partitions``."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):

@@ -1,7 +1,8 @@
 """Sends transaction markers to partitions' leaders until all are written.
 
-At most one request per broker is in progress. The next one combines the markers that arrive before its response, or in
-one reactor turn. After a failure or a change of leader, markers are sent to the current leader after a pause.
+At most one request per broker is in progress. The next request combines the markers that arrive before the response to
+the current one, or in one reactor turn. After a failure or a change of leader, markers are sent to the current leader
+after a pause.
 
 A deleted partition needs no marker. A partition missing in the metadata counts as deleted once the controller has sent
 all metadata; until then, only if its topic is not in ZooKeeper. If a leader knows a later producer or coordinator

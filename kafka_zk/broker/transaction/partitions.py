@@ -6,7 +6,7 @@ from kafka_zk.broker.transaction.transaction import Transaction
 
 
 class CoordinatedPartition:
-    """A led partition with its transactional ids.
+    """A partition that this broker leads, with its transactional ids.
 
     Attributes:
         epoch: the leader epoch.

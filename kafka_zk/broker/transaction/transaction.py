@@ -77,7 +77,7 @@ class Transaction:
 
     @property
     def is_unused(self) -> bool:
-        """True if its first producer never began a transaction, so that nothing depends on the id's epoch."""
+        """True if the id's first producer never began a transaction, so that nothing depends on the id's epoch."""
         metadata = self.metadata
         return (
             self.pending is None
