@@ -141,7 +141,7 @@ class BrokerKey(Generic[R]):
 
     def check(self, text: str) -> Value:
         """Parse a string as Kafka's type and check its range. Raises BadValue with Kafka's message."""
-        if self.topic_key and self.default is not None:  # no default: checked with the whole configuration
+        if self.topic_key and self.default is not None:  # without a default, the whole configuration is checked
             return values.check(self.name, TOPIC_CONFIGS[self.topic_key], text, self.topic_key)
         value = values.parse(self.name, self.type, text)
         if self.low is not None and isinstance(value, int) and value < self.low:

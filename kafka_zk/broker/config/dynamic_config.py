@@ -49,8 +49,8 @@ _WHERE_TO_LISTEN = [row.name for row in (KafkaConfig.listeners, KafkaConfig.list
 _OVERRIDES = "max.connections.per.ip.overrides"
 
 MOST_KEYS = 1_000
-"""Maximum number of keys of a broker or topic after a client's change, unless the change adds none. Kafka has about 400
-keys and no limit."""
+"""Maximum number of keys of a broker or topic after a client's change. A change that adds no key is always allowed.
+Kafka has about 400 keys and no limit."""
 
 
 def parse(key: str, text: str) -> Value:

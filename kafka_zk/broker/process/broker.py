@@ -241,8 +241,8 @@ class Broker:
             ensureDeferred(self._register_again())
 
     async def _register_again(self) -> None:
-        """Register, then take part in the election again, as in Kafka. Neither waits for the configuration, which may
-        be large or hidden by an ACL."""
+        """Register, then take part in the election again, as in Kafka. Neither step waits for the configuration, which
+        may be large or hidden by an ACL."""
         assert self._live_config is not None  # set at the start
         try:
             await self._register()
@@ -319,7 +319,7 @@ class Broker:
                 self._config_changes.close()
             if self._logs is not None:
                 await self._close(self._logs)
-        except Exception:  # not GeneratorExit, with which a simulated process ends
+        except Exception:  # not GeneratorExit, which ends a simulated process
             await self._end_session()
             raise
         await self._end_session()

@@ -43,7 +43,7 @@ class LogFile:
 
 
 def _make_room(path: Path) -> None:
-    """Rename each file to the next number, over the oldest of LOG_FILE_COUNT."""
+    """Rename each file to the next number. The oldest of LOG_FILE_COUNT files is overwritten."""
     for number in range(LOG_FILE_COUNT - 1, 0, -1):
         older = _numbered(path, number - 1)
         if older.exists():
