@@ -32,8 +32,8 @@ from kafka_zk.storage.segments.segment import Segment
 from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 PART_BYTES = 256 * 1024
-_RECORD_COST_BYTES = 64  # memory per record besides its bytes
-_MESSAGE_BYTES = 34  # size of a magic-1 message, besides key and value
+_RECORD_COST_BYTES = 64  # memory per record, in addition to its bytes
+_MESSAGE_BYTES = 34  # size of a magic-1 message without key and value
 MAGIC_2_SINCE_PRODUCE = 3
 MAGIC_2_SINCE_FETCH = 4
 _MAGIC_1_SINCE_FETCH = 2
@@ -77,8 +77,8 @@ def read(
 ) -> FetchedPartition:
     """Read one partition for a fetch of version 0 to 3, without conversion.
 
-    Version 3 returns a first batch above the client's limit if nothing precedes it; 0 to 2 then return nothing, as in
-    Kafka since magic 2.
+    Version 3 returns a first batch above the client's limit if nothing precedes it. Versions 0 to 2 return nothing in
+    that case, as in Kafka since magic 2.
     """
     limit_bytes = min(fetch.partition_max_bytes, left_bytes)
     try:
