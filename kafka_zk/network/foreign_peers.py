@@ -1,5 +1,5 @@
-"""Limits log lines about peers that keep connecting without success: without Kafka's protocol or TLS (health checks,
-browsers), failing in TLS, or claiming to be a controller.
+"""Limits log lines about peers that keep connecting without success. Such peers do not use Kafka's protocol or TLS
+(health checks, browsers), fail the TLS handshake, or claim to be a controller.
 
 Each peer is logged once per ``PERIOD_S``, for at most ``MOST_PEERS`` peers. The last of these lines states the limit;
 the next period's first line counts the peers left out.

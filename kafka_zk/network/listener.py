@@ -135,7 +135,7 @@ class Listener:
         self._is_giving_up = False
         self._all_closed: Deferred[None] | None = None
         self._pause: Any = None  # timer, while a connection rate prevents accepting
-        self._tls_context: Any = None  # the renewed context: a port always opens with the first one
+        self._tls_context: Any = None  # set by ``renew_tls``; a new port opens with the original context
 
     @property
     def name(self) -> str:

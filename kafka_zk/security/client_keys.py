@@ -69,7 +69,7 @@ def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
 
 
 def security_keys(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The security keys, including unknown ones with such a prefix."""
+    """The security keys, including unknown keys with the prefix of security keys."""
     return {key: value for key, value in properties.items() if _is_of_security(key)}
 
 

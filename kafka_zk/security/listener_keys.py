@@ -21,7 +21,7 @@ BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", GSSAPI, "SCRAM-SHA-256", "OAUTHBE
 """The mechanisms of brokers, in the order in which Kafka's brokers offer them."""
 
 LISTENER_PREFIX = "listener.name."
-"""Prefix of dynamic keys, in lower case; the listener's name may be in any."""
+"""Prefix of dynamic keys, in lower case. The listener's name after it may be in any case."""
 
 JAAS_FILE = "java.security.auth.login.config"
 MAX_REAUTH_MS = "connections.max.reauth.ms"
