@@ -102,8 +102,8 @@ class CertificateAuthority:
         )
 
     def vouches_for(self, keystore: Path, hosts: Sequence[str], at_least: datetime.timedelta) -> bool:
-        """True if this authority signed the certificate for these hosts, and it is valid for at least ``at_least``
-        more."""
+        """True if this authority signed the certificate for these hosts, and it stays valid for more than
+        ``at_least``."""
         try:
             certificate = x509.load_pem_x509_certificate(keystore.read_bytes())
             certificate.verify_directly_issued_by(self._certificate)

@@ -69,7 +69,7 @@ class ProducerConfig(ClientConfig):
             raise ConfigError(f"enable.idempotence: true needs {refusal}")
         if self.transactional_id is not None and (refusal or wanted is False):
             raise ConfigError(f"transactional.id needs {refusal or 'enable.idempotence=true'}")
-        # Java raises for too many requests in flight even if idempotence is only the default; here the default yields.
+        # Java raises for too many requests in flight even if idempotence is only the default; here it is disabled.
         return refusal is None if wanted is None else wanted
 
     @property

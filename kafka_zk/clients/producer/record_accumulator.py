@@ -206,8 +206,8 @@ class RecordAccumulator:
         return batch.created_ms + self._linger_ms
 
     def _must_wait(self, queue: _PartitionQueue, node: int) -> bool:
-        """True while a batch could overtake those in flight, because one of them is retried, or because it would go to
-        a new leader.
+        """True while a batch could overtake those in flight, because one of them is retried, or because the batch
+        would go to a new leader.
 
         This is stricter than Java's rule, because a new leader without producer state accepts any first sequence, so
         older batches that return from the old leader would be out of order.
