@@ -47,7 +47,7 @@ class CertificateAuthority:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read the authority from a key store of ``write``. A certificate that expires within ``LIFETIME`` is replaced
+        """Read the authority from a file of ``write``. A certificate that expires within ``LIFETIME`` is replaced
         by a new one for the same key, which clients that trust the old one also accept. Raises: OSError, ValueError.
         """
         data = path.read_bytes()

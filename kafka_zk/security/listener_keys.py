@@ -1,7 +1,7 @@
 """One listener's keys in ``server.properties``, and its JAAS login modules.
 
-A key has the prefix ``listener.name.<listener>.`` or, unless it grants access, none. For SASL, a key with the prefix
-``listener.name.<listener>.<mechanism>.`` takes precedence.
+A key has the prefix ``listener.name.<listener>.``. The prefix may be missing unless the key grants access. For SASL, a
+key with the prefix ``listener.name.<listener>.<mechanism>.`` takes precedence.
 
 A login module is in ``listener.name.<listener>.<mechanism>.sasl.jaas.config``, or else in the file of
 ``java.security.auth.login.config``: in section ``<listener>.KafkaServer``, or else ``KafkaServer``. Source:

@@ -50,7 +50,7 @@ class Facts(TypedDict, total=False):
     """Default: READ_ONLY."""
 
     is_built: bool
-    """This broker can change the dynamic key at run time. Default: True for cluster-wide keys."""
+    """True if this broker can change the dynamic key at run time. Default: True for cluster-wide keys."""
 
     is_listed: bool
     """False if DescribeConfigs omits the key, because Kafka omits it too or does not have it."""

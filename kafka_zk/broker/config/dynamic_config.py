@@ -7,7 +7,7 @@ applies a new configuration.
 One broker's listeners (``dynamic_listeners``) and the keys of a listener's stores are also dynamic. A new listener can
 set any key under its prefix. Passwords are encrypted in ZooKeeper, with ``password.encoder.secret``. Kafka's other
 dynamic keys of TLS, SASL and plugins are rejected, and shown as read-only. Keys that only tune a JVM broker (thread
-counts, but not the cleaner's) are stored and shown, without effect.
+counts, but not the cleaner's) are stored and shown, but have no effect.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py, tests/kafka_zk/broker/handlers/configs/test_configs.py.
 """
@@ -105,7 +105,7 @@ class DynamicBrokerConfig:
                 raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {error}") from None
 
     def usable(self, properties: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-        """The allowed properties, passwords decoded; others are logged, up to TOLD_COUNT one by one."""
+        """The allowed properties, with decoded passwords. Others are logged, up to TOLD_COUNT one by one."""
         usable = {}
         problems: list[str] = []
         protocols = self._protocols(properties)

@@ -126,7 +126,7 @@ async def _rebalance_amid_commit(fault: Fault, intercepted: InterceptedRequest) 
 
 
 async def _out_of_order_sequence(fault: Fault, intercepted: InterceptedRequest) -> Response:
-    """Forget the producer's last batch before its next one is checked, like a leader that does not have that batch."""
+    """Forget the producer's last batch before its next batch is checked, as if this leader had never received it."""
     entry = next(_continued(intercepted))
     batches = entry.batches[:-1]
     entry.forget_batches()

@@ -286,7 +286,7 @@ class Broker:
             ensureDeferred(self._tell_of_failure())
 
     async def _tell_of_failure(self) -> None:
-        """Notify the controller, which then asks for the state of each replica, as after a new session."""
+        """Notify the controller of the failure. It then asks for the state of each replica, as after a new session."""
         try:
             await retry_until_connected(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:

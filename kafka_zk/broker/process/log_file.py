@@ -1,7 +1,7 @@
-"""A log file of limited size for a process's stdout and stderr, with the interpreter's tracebacks.
+"""A log file of limited size for a process's stdout and stderr, including the interpreter's tracebacks.
 
-The newest is ``broker.log``. When it is full, it becomes ``broker.log.1``, ``broker.log.1`` becomes ``.2``, and so on;
-the oldest is deleted.
+The newest file is ``broker.log``. When it is full, it becomes ``broker.log.1``, ``broker.log.1`` becomes ``.2``, and so
+on; the oldest file is deleted.
 """
 
 import logging

@@ -18,7 +18,7 @@ class ProducerConfig(ClientConfig):
     ``partitioner``: ``roundrobin`` (default), ``sticky`` or a callable ``(topic, key, value, count) -> partition``.
     ``key_serializer``, ``value_serializer``: a name of ``clients.serdes.SERDES``, an object with ``serialize``, or None
     if the caller passes bytes.
-    ``transactional_id``: makes a transactional producer (see ``Producer``), which a later producer with this id fences.
+    ``transactional_id``: makes the producer transactional (see ``Producer``). A later producer with this id fences it.
     ``transaction_timeout_ms``: the coordinator aborts transactions that take longer.
     ``enable_idempotence``: None means True unless acks, retries or in-flight requests forbid it, as in Kafka.
     """

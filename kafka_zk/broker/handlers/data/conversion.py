@@ -2,7 +2,7 @@
 and 1: magic 0; 2 and 3: magic 1).
 
 A conversion costs CPU per record and can multiply the bytes. So one fetch converts at most ``PART_BYTES`` per
-partition, and in total as many records as one batch can have; a response may be smaller than requested. The reactor
+partition, and in total no more records than one batch can have; a response may be smaller than requested. The reactor
 works between parts, a helper process does large conversions, and each batch takes memory from the broker's budget.
 Without free memory, a fetch without results waits, and a fetch with results returns them: no fetch waits while it holds
 converted bytes.
