@@ -77,7 +77,7 @@ def _download(folder: Path) -> None:
             jars.rename(folder)
         except OSError:
             if not folder.is_dir():
-                raise  # else another process was faster
+                raise  # otherwise, another process was faster
 
 
 def _resolve(maven: str, folder: Path) -> None:

@@ -18,7 +18,7 @@ class ForeignPeers:
         self._ends_s: float | None = None
 
     def mention(self, peer: str, now_s: float) -> str | None:
-        """Return a suffix for the peer's log line, often empty; None if the peer is not to be logged now.
+        """Return a suffix for the peer's log line, often empty; None if the peer must not be logged now.
 
         ``now_s``: seconds on a monotonic clock.
         """

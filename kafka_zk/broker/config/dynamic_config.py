@@ -94,7 +94,7 @@ class DynamicBrokerConfig:
 
     def refuse_unbuilt_security(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
         """Check the dynamic values when the broker starts. Raises InvalidBrokerConfig if ZooKeeper contains security
-        settings that this broker lacks, or invalid listeners: the broker must not fall back to the listeners of
+        settings that this broker cannot use, or invalid listeners: the broker must not fall back to the listeners of
         ``server.properties``, which may be open."""
         for sentence in unbuilt_security({**default, **own}, self._protocols(own)):
             raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")

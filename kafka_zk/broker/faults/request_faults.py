@@ -1,4 +1,4 @@
-"""Faults that act on requests. Each wraps an API's handler, but only while the fault is open, so faults cost nothing
+"""Faults that act on requests. Each fault wraps an API's handler only while it is open, so that requests cost no more
 otherwise.
 """
 

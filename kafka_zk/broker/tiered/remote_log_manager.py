@@ -372,7 +372,7 @@ class RemoteLogManager:
     async def _drive(
         self, term: _Term | _TopicDeleted, task: SegmentCopy | SegmentDeletion, reading: SegmentReading | None = None
     ) -> TaskState:
-        """Run a task to its end. Then raises the first error of the plugin or of the metadata, if any."""
+        """Run a task to its end, then raise the first error of the plugin or of the metadata, if any."""
         key = task.segment.segment_id.id
         self._busy.add(key)
         fault: ObjectStoreError | MetadataUnavailable | None = None

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class ReadKey(NamedTuple):
-    """What a read returns. Another leader epoch may have other records at the offset."""
+    """Identifies what a read returns. Another leader epoch may have other records at the offset."""
 
     log: Log
     leader_epoch: int

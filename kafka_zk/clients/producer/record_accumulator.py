@@ -36,7 +36,7 @@ def record_size_upper_bound(key: bytes | None, value: bytes | None, headers: Seq
 class Drained(NamedTuple):
     """What to send now, and when to check again.
 
-    ``requests``: by node, the batches of one request, with at most one batch per partition. ``blocked_nodes``: nodes
+    ``requests``: node -> the batches of one request, at most one batch per partition. ``blocked_nodes``: nodes
     with more ready batches than fit. ``next_check_ms``: on the caller's clock; None if no batch waits.
     """
 
