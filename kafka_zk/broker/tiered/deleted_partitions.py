@@ -30,7 +30,7 @@ from kafka_zk.storage.tiered.segment_metadata import TopicIdPartition
 from kafka_zk.storage.tiered.uuid_text import ID, id_of
 
 FILE = "remote-log-deletion-checkpoint"
-"""Rows of topic, partition, topic id. Brokers of Apache Kafka ignore it."""
+"""A file with rows of topic, partition and topic id. Apache Kafka's brokers ignore the file."""
 
 _log = Logger()
 _ID = re.compile(ID, re.ASCII)

@@ -1,4 +1,4 @@
-"""The common part of the consumers of both kinds of groups, which differ in their ``Group``."""
+"""The code that the consumers of both kinds of groups share. The consumers differ in their ``Group``."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping
