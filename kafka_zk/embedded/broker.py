@@ -122,7 +122,7 @@ class BrokerProcess:
             self.process.start()
 
     def view(self, login: ClientSecurity | None = None) -> ClusterView | None:
-        """None if the broker does not respond or refuses the login."""
+        """The broker's view of the cluster; None if the broker does not respond or refuses the login."""
         return ask_broker(LOCALHOST, self.port, login or self._login)
 
     def stop(self, timeout_s: float = 30) -> int:

@@ -47,7 +47,7 @@ class CertificateAuthority:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read the authority from a key store of ``write``. A certificate that expires within ``LIFETIME`` is replaced
+        """Read the authority from a file of ``write``. A certificate that expires within ``LIFETIME`` is replaced
         by a new one for the same key, which clients that trust the old one also accept. Raises: OSError, ValueError.
         """
         data = path.read_bytes()
@@ -102,8 +102,8 @@ class CertificateAuthority:
         )
 
     def vouches_for(self, keystore: Path, hosts: Sequence[str], at_least: datetime.timedelta) -> bool:
-        """True if this authority signed the certificate for these hosts, and it is valid for at least ``at_least``
-        more."""
+        """True if this authority signed the certificate for these hosts, and it stays valid for more than
+        ``at_least``."""
         try:
             certificate = x509.load_pem_x509_certificate(keystore.read_bytes())
             certificate.verify_directly_issued_by(self._certificate)

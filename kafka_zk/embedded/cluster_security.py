@@ -4,7 +4,7 @@
         authority.pem          the authority's private key and certificate
         ca.pem                 its certificate, with which clients verify brokers
         broker-0.pem …         the private key and certificates of each broker
-        passwords.json         of the users
+        passwords.json         the users' passwords
         client.properties      for Java's clients and tools, and for kafka-zk: the user "client"
         admin.properties       the same for the user "admin", with which brokers log in to each other
         librdkafka.properties  for kcat -F and other librdkafka clients: the user "client"

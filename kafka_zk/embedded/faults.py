@@ -44,7 +44,7 @@ class NeverFired(AssertionError):
 
 
 class _Begun(NamedTuple):
-    """The process of a broker, and the number of the fault there: numbers begin again in each process."""
+    """A broker's process, and the number of the fault in it. Each process counts its own faults from the start."""
 
     pid: int
     number: int

@@ -12,7 +12,7 @@ from kafka_zk.embedded.errors import JarsNotFound
 
 VERSION = "3.9.1"
 RELEASE = "3.9"
-"""The last release that migrates, and the one whose metadata the rehearsal knows."""
+"""The last release that can migrate to KRaft, and the only one whose metadata the rehearsal knows."""
 _SERVER_JAR = re.compile(r"kafka_2\.1[23]-(\d+\.\d+\.\d+)\.jar")
 _RESOLVE_TIMEOUT_S = 900
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -77,7 +77,7 @@ def _download(folder: Path) -> None:
             jars.rename(folder)
         except OSError:
             if not folder.is_dir():
-                raise  # else another process was faster
+                raise  # otherwise, another process was faster
 
 
 def _resolve(maven: str, folder: Path) -> None:

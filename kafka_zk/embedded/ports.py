@@ -39,7 +39,7 @@ def free_ports(count: int, host: str = LOCALHOST) -> list[int]:
 
 
 def can_listen(port: int, host: str = LOCALHOST) -> bool:
-    """Connections in TIME_WAIT do not matter.
+    """True if a server can bind the port. Connections in TIME_WAIT do not prevent that.
 
     ``host``: an IPv4 or IPv6 address, or a name; empty: all interfaces.
     """

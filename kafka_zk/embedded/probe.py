@@ -62,7 +62,7 @@ def ask_leaders(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> di
 def ask_unserved(
     host: str, port: int, partitions: Iterable[TopicPartition], login: ClientSecurity = NO_SECURITY
 ) -> set[TopicPartition] | None:
-    """Those of ``partitions`` that the broker does not serve; None if it does not respond.
+    """The partitions among ``partitions`` that the broker does not serve; None if it does not respond.
 
     A partition with a permanent error (an invalid configuration, a failed disk) counts as served.
     """

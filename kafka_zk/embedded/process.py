@@ -39,7 +39,7 @@ def _has_current_folder() -> bool:
 
 
 class ChildProcess:
-    """Dies with its parent (unless ``outlives_parent``).
+    """A child process, which dies with its parent unless ``outlives_parent``.
 
     It runs in its own session, so that Ctrl-C in a terminal reaches only the parent, which stops its children in order.
     A ``supervisor`` closes its ZooKeeper session after its end.

@@ -1,4 +1,4 @@
-"""A TCP proxy before a broker or ZooKeeper, for tests."""
+"""A TCP proxy in front of a broker or ZooKeeper, for tests."""
 
 import asyncio
 import contextlib

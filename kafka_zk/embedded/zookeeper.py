@@ -42,7 +42,7 @@ def zookeeper_command(
     jaas_file: Path | None = None,
     archive: ClassArchive | None = None,
 ) -> list[str]:
-    """One server in the foreground, which logs to its output.
+    """The command of one server, which runs in the foreground and logs to its output.
 
     With ``force_sync=False`` the server confirms writes before they are on disk: faster, and safe if only processes are
     killed. ``jaas_file``: users and passwords for SASL. ``archive``: None to use an existing archive, if any.

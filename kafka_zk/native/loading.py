@@ -24,7 +24,7 @@ class NativeUnusable(Exception):
 
 
 class Native(Protocol):
-    """The module's functions; ``module.c`` describes them. Offset maps: ``storage.cleaner.offset_map``."""
+    """The module's functions, which ``module.c`` describes. For offset maps, see ``storage.cleaner.offset_map``."""
 
     def digest(self, secret: bytes, key: Any, /) -> bytes: ...
 

@@ -1,5 +1,5 @@
-"""The native module's source files and their fingerprint. The built module contains it, and is refused if the two
-differ.
+"""The native module's source files and their fingerprint. The built module contains its fingerprint, and is rejected if
+the two fingerprints differ.
 
 setup.py runs this file before kafka_zk can be imported, so it imports nothing of the project.
 Tests: tests/kafka_zk/native/test_loading.py.

@@ -155,7 +155,7 @@ class BrokerConnection(TwistedProtocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Like ``_handle_waiting``, for timers and other connections: an exception closes only this connection."""
+        """Like ``_handle_waiting``, but called by timers and other connections: errors close only this connection."""
         try:
             self._handle_waiting()
         except Exception:
@@ -184,7 +184,7 @@ class BrokerConnection(TwistedProtocol):
                 break
             self._handle(frames.popleft())
         else:
-            if self._slot is _IDLE and not output.is_muted:  # otherwise something else will resume it
+            if self._slot is _IDLE and not output.is_muted:  # otherwise the request or the throttle resumes it
                 output.mute(0, self._go_on)
         if frames:
             self._input.pause()

@@ -70,7 +70,7 @@ class ConnectionQuotas:
         return max(0, min(self.max_connections - self.count, self._descriptors - self.count - self.held_count))
 
     def lacks_descriptors(self) -> bool:
-        """True if the descriptors are used up; only once until the connections fall below 90 % of the limit."""
+        """True if the descriptors are used up. Then False until the connections have fallen below 90 % of the limit."""
         if self._told or self.count < self._descriptors:
             return False
         self._told = True

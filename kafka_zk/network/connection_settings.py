@@ -98,8 +98,8 @@ class ConnectionSettings:
 
     Args:
         dispatch: handles a request and its errors; exceptions are logged and close the connection.
-        versions: API key -> lowest and highest offered. Requests of other versions, except of ApiVersions, close the
-            connection.
+        versions: API key -> lowest and highest offered. Requests in other versions, except ApiVersions, close
+            the connection.
         max_request_size_bytes: socket.request.max.bytes.
         handshake: creates the ``Handshake`` of a connection; None without SASL.
         principal_of: for TLS without SASL: returns the principal of a certificate (None: the peer sent none). If it

@@ -1,5 +1,5 @@
-"""Limits log lines about peers that keep connecting without success: without Kafka's protocol or TLS (health checks,
-browsers), failing in TLS, or claiming to be a controller.
+"""Limits log lines about peers that keep connecting without success. Such peers do not use Kafka's protocol or TLS
+(health checks, browsers), fail the TLS handshake, or claim to be a controller.
 
 Each peer is logged once per ``PERIOD_S``, for at most ``MOST_PEERS`` peers. The last of these lines states the limit;
 the next period's first line counts the peers left out.
@@ -18,7 +18,7 @@ class ForeignPeers:
         self._ends_s: float | None = None
 
     def mention(self, peer: str, now_s: float) -> str | None:
-        """Return a suffix for the peer's log line, often empty; None if the peer is not to be logged now.
+        """Return a suffix for the peer's log line, often empty; None if the peer must not be logged now.
 
         ``now_s``: seconds on a monotonic clock.
         """

@@ -29,7 +29,7 @@ from kafka_zk.network.transport import FramePort
 _log = Logger()
 
 IDLE_CHECKS = 10
-"""Idle checks per ``max_idle_ms``: an idle connection is closed after 1.0 to 1.1 times ``max_idle_ms``."""
+"""Number of idle checks per ``max_idle_ms``: an idle connection is closed after 1.0 to 1.1 times ``max_idle_ms``."""
 
 STALLED_S = 10.0
 """A connection is closed if its incomplete request receives nothing for this long (or up to 1.5 times as long), because
@@ -39,7 +39,7 @@ others may need the memory.
 STALLED_CHECKS = 2
 
 SLOW_BYTES_PER_S = 64 * 1024
-"""While requests wait for memory, a slower incomplete request counts as stalled."""
+"""While requests wait for memory, an incomplete request that arrives more slowly than this counts as stalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Listener:
         self._is_giving_up = False
         self._all_closed: Deferred[None] | None = None
         self._pause: Any = None  # timer, while a connection rate prevents accepting
-        self._tls_context: Any = None  # the renewed context: a port always opens with the first one
+        self._tls_context: Any = None  # set by ``renew_tls``; a new port opens with the original context
 
     @property
     def name(self) -> str:

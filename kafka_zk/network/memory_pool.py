@@ -1,12 +1,12 @@
 """One memory budget for a broker's requests: their frames, and the memory that handlers allocate.
 
-Every connection has an account, charged until its request is answered or the connection is lost. While it waits for
-memory, the connection is not read. Rules:
+Every connection has an account, charged until its request is answered or the connection is lost. While an account
+waits for memory, its connection is not read. Rules:
 
 - ``SMALL_SHARE`` of the budget is for small requests, so that large, slow ones cannot block all others.
 - Brokers' accounts may use a reserve on top.
-- No account waits forever: without room, the one that has waited longest may exceed the budget until its request is
-  answered (the overdraft). So, as in Kafka, one request at most exceeds the budget.
+- No account waits forever: if there is no room, the account that has waited longest may exceed the budget until its
+  request is answered (the overdraft). So, as in Kafka, at most one request exceeds the budget.
 - Memory that outlives a request, for example a fetch session, has its own share (``keep``).
 
 Up to ``FREE_BYTES``, buffers are not charged. While the budget is used up, connections are read in pieces of that size:
@@ -147,8 +147,8 @@ class MemoryPool:
             self._serving = False
 
     def _next(self) -> _Ask | None:
-        """The next ask: that of the account with the overdraft, else the first with room, else the oldest, which gets
-        the overdraft."""
+        """The ask to grant next: that of the account with the overdraft, otherwise the first for which there is room,
+        otherwise the oldest, which gets the overdraft."""
         if self._overdrawn is not None and self._overdrawn._asks:
             return self._overdrawn._asks[0]
         first: _Ask | None = None

@@ -51,8 +51,8 @@ class SaslAuthentication:
     async def authenticate(self) -> None:
         """Authenticate for the first time, before any other request is sent.
 
-        Raises SaslAuthenticationFailed, UnsupportedSaslMechanism, TokenUnavailable, TicketUnavailable; ApiError before
-        Kafka 1.0; requests' errors.
+        Raises SaslAuthenticationFailed, UnsupportedSaslMechanism, TokenUnavailable, TicketUnavailable; ApiError for a
+        broker before Kafka 1.0; the errors of requests.
         """
         await self._exchange(await self._client())
 

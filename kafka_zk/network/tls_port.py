@@ -1,7 +1,7 @@
-"""A listener's TLS port, with few and short handshakes at a time.
+"""A listener's TLS port, which limits the number and duration of handshakes.
 
-Other clients' latency stays low, because a turn of the reactor runs few handshake steps. After ``HANDSHAKE_TIMEOUT_S``,
-a handshake's connection is closed. Imported on demand: it loads OpenSSL.
+Other clients' latency stays low, because a turn of the reactor runs few handshake steps. If a handshake takes longer
+than ``HANDSHAKE_TIMEOUT_S``, its connection is closed. Imported on demand: it loads OpenSSL.
 """
 
 import ssl

@@ -73,7 +73,7 @@ def _read(item: SliceInQueue, size_bytes: int) -> bytes:
 
 
 class ClosedEarly(ConnectionLost):
-    """The broker sent nothing but the handshake before it closed."""
+    """The broker sent nothing but the handshake before it closed the connection."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__()

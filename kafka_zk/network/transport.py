@@ -4,7 +4,7 @@ They extend Twisted's transports by ``write_frame``. Bytes are sent with ``send`
 Slices are sent with ``sendfile``, so that records do not enter this process; small frames with one ``pread`` and one
 ``sendmsg`` if that is cheaper. ``doWrite`` keeps Twisted's contract: it returns the exception that closes the
 connection; with an empty queue, it stops writing, resumes producers and completes ``loseConnection``. After
-``receive_into``, the protocol gets views of a shared buffer, but an incomplete frame receives its rest directly.
+``receive_into``, the protocol gets views of a shared buffer; the rest of a big frame goes directly to the decoder.
 
 A queued slice is retained, and released exactly once. If its file was truncated (``sendfile`` sends nothing) or is
 unreadable, the connection is closed, because the announced size cannot be sent.
@@ -48,7 +48,7 @@ _receive_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # 
 _FRAME_SIZE = struct.Struct(">i")
 _JOIN_BELOW_BYTES = 4096
 _COPY_BELOW_BYTES = 4096
-"""Slices are copied while the queue is not larger, so a peer that does not read uses at most this much memory."""
+"""Slices are copied only up to this queue size, so a peer that does not read uses at most this much memory."""
 _log = Logger()
 
 if TYPE_CHECKING:
@@ -367,7 +367,7 @@ class FrameTransport(_Base):
         return None
 
     def connectionLost(self, reason: Any) -> None:
-        """Release the slices and close. Clears references to the protocol, to free it without garbage collection."""
+        """Release the slices and close. Clear references to the protocol, to free it without garbage collection."""
         release_slices(self._queue)
         self._queue.clear()
         self.queued_size_bytes = 0

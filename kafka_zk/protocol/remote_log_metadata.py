@@ -1,7 +1,7 @@
 """Decodes and encodes the records of ``__remote_log_metadata`` (KIP-405). Their keys are null.
 
-Unknown tagged fields are skipped, as later versions of Kafka add some. ``kafka-zk tier check`` decodes; a broker that
-copies segments also encodes.
+Unknown tagged fields are skipped, because later versions of Kafka add such fields. ``kafka-zk tier check`` decodes
+records; a broker that copies segments also encodes them.
 Source: RemoteLogMetadataSerde.java@3.9.
 """
 

@@ -27,8 +27,8 @@ _PER_REQUEST = frozenset(
         ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE,
     )
 )  # fmt: skip
-"""Their responses contain only items named in the request. They include all APIs between brokers, except Fetch and
-ControlledShutdown, and those before authentication.
+"""APIs whose responses contain only items named in the request. They include all APIs between brokers, except Fetch and
+ControlledShutdown, and all APIs before authentication.
 """
 
 _INT32 = struct.Struct(">i")
@@ -45,7 +45,7 @@ def max_response_bytes(api_key: int, version: int, body: Buffer, body_bytes: int
 
 
 def _fetch_max_bytes(version: int, body: Buffer) -> int:
-    """The field follows the replica id, which newer versions lack, and two numbers."""
+    """The request's ``max_bytes``. A replica id (absent in newer versions) and two numbers precede it."""
     position = 8 if version >= _FETCH_WITHOUT_REPLICA_ID_SINCE else 12
     if version < _FETCH_MAX_BYTES_SINCE or len(body) < position + _INT32.size:
         return MAX_RESPONSE_BYTES

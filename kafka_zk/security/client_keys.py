@@ -33,7 +33,7 @@ from kafka_zk.security.password import NO_PASSWORD, Password
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 MOST_STORE_BYTES = 16 * 1024 * 1024
-"""A larger file is a device, or not a key store."""
+"""A larger file is not a key store; it may be a device."""
 
 _SERVICE = "sasl.kerberos.service.name"
 _CALLBACK = "sasl.login.callback.handler.class"
@@ -69,7 +69,7 @@ def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
 
 
 def security_keys(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The security keys, including unknown ones with such a prefix."""
+    """The security keys, including unknown keys with the prefix of security keys."""
     return {key: value for key, value in properties.items() if _is_of_security(key)}
 
 

@@ -1,4 +1,4 @@
-"""SASL/GSSAPI with Kerberos, both sides (RFC 4752). No security layer, as in Kafka: TLS encrypts.
+"""SASL/GSSAPI with Kerberos, both sides (RFC 4752). As in Kafka, there is no security layer; only TLS encrypts.
 
 After tokens have established a context, the broker offers its security layers, and the client selects "none". If the
 client names a user to act as, that has no effect, as in Kafka.

@@ -1,7 +1,7 @@
 """One listener's keys in ``server.properties``, and its JAAS login modules.
 
-A key has the prefix ``listener.name.<listener>.`` or, unless it grants access, none. For SASL, a key with the prefix
-``listener.name.<listener>.<mechanism>.`` takes precedence.
+A key has the prefix ``listener.name.<listener>.``. The prefix may be missing unless the key grants access. For SASL, a
+key with the prefix ``listener.name.<listener>.<mechanism>.`` takes precedence.
 
 A login module is in ``listener.name.<listener>.<mechanism>.sasl.jaas.config``, or else in the file of
 ``java.security.auth.login.config``: in section ``<listener>.KafkaServer``, or else ``KafkaServer``. Source:
@@ -21,7 +21,7 @@ BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", GSSAPI, "SCRAM-SHA-256", "OAUTHBE
 """The mechanisms of brokers, in the order in which Kafka's brokers offer them."""
 
 LISTENER_PREFIX = "listener.name."
-"""Prefix of dynamic keys, in lower case; the listener's name may be in any."""
+"""Prefix of dynamic keys, in lower case. The listener's name after it may be in any case."""
 
 JAAS_FILE = "java.security.auth.login.config"
 MAX_REAUTH_MS = "connections.max.reauth.ms"

@@ -61,7 +61,7 @@ def _rule(found: re.Match[str]) -> _Rule:
 
 
 def _expanded(replacement: str, found: re.Match[str]) -> str:
-    """``$n`` as in Java's replaceAll: the longest number that is a group is replaced; further digits are text."""
+    """Replace ``$n`` as Java does: the longest number that names a group counts; further digits are text."""
     groups = found.re.groups
 
     def expand(place: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """How a broker authenticates a client: SaslHandshake, then SaslAuthenticate until the mechanism is done. Pure.
 
 Any error ends the login. An authenticated client may log in again during its session, with the same mechanism and user
-(KIP-368). Source: SaslServerAuthenticator.java@3.9, and the behaviour of its brokers.
+(KIP-368). Source: SaslServerAuthenticator.java@3.9, and the behaviour of Kafka's brokers.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Verifies tokens with the OAuth provider's public keys. Pure, except for ``cryptography``.
 
 ``exp``, ``iat`` and the user's claim are required. As in Kafka, ``aud`` must contain an expected audience, or be
-absent. The algorithm must be the key's; ``none`` and shared secrets are rejected. This module is imported only for
+absent. The algorithm must match the key; ``none`` and shared secrets are rejected. This module is imported only for
 ``sasl.oauthbearer.jwks.endpoint.url``.
 
 Source: RFC 7515, 7517, 7518, 8037, 9864; KIP-768; ValidatorAccessTokenValidator.java, ClaimValidationUtils.java@3.9.

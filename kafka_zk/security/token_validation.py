@@ -1,6 +1,6 @@
 """Validates OAUTHBEARER tokens on the broker. Pure.
 
-Kafka's default accepts unsecured tokens, which any client can make: only for tests and development.
+Kafka's default accepts unsecured tokens. Any client can make such tokens, so use it only for tests and development.
 Source: OAuthBearerUnsecuredValidatorCallbackHandler.java, OAuthBearerValidationUtils.java@3.9.
 """
 

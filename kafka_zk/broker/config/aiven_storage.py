@@ -1,7 +1,7 @@
 """The keys of Aiven's plugin in ``server.properties``, under the prefix ``rsm.config.``.
 
 Keys that are not supported are refused: a broker that ignored one could write objects that the other brokers cannot
-read or find. Values appear in no message, because they may be secrets.
+read or find. Messages contain no values, because values may be secrets.
 Source: RemoteStorageManagerConfig.java, FileSystemStorageConfig.java and S3StorageConfig.java of
 Aiven-Open/tiered-storage-for-apache-kafka.
 """

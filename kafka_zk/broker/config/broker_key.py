@@ -50,7 +50,7 @@ class Facts(TypedDict, total=False):
     """Default: READ_ONLY."""
 
     is_built: bool
-    """This broker can change the dynamic key at run time. Default: True for cluster-wide keys."""
+    """True if this broker can change the dynamic key at run time. Default: True for cluster-wide keys."""
 
     is_listed: bool
     """False if DescribeConfigs omits the key, because Kafka omits it too or does not have it."""
@@ -141,7 +141,7 @@ class BrokerKey(Generic[R]):
 
     def check(self, text: str) -> Value:
         """Parse a string as Kafka's type and check its range. Raises BadValue with Kafka's message."""
-        if self.topic_key and self.default is not None:  # no default: checked with the whole configuration
+        if self.topic_key and self.default is not None:  # without a default, the whole configuration is checked
             return values.check(self.name, TOPIC_CONFIGS[self.topic_key], text, self.topic_key)
         value = values.parse(self.name, self.type, text)
         if self.low is not None and isinstance(value, int) and value < self.low:

@@ -7,7 +7,7 @@ applies a new configuration.
 One broker's listeners (``dynamic_listeners``) and the keys of a listener's stores are also dynamic. A new listener can
 set any key under its prefix. Passwords are encrypted in ZooKeeper, with ``password.encoder.secret``. Kafka's other
 dynamic keys of TLS, SASL and plugins are rejected, and shown as read-only. Keys that only tune a JVM broker (thread
-counts, but not the cleaner's) are stored and shown, without effect.
+counts, but not the cleaner's) are stored and shown, but have no effect.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py, tests/kafka_zk/broker/handlers/configs/test_configs.py.
 """
@@ -49,8 +49,8 @@ _WHERE_TO_LISTEN = [row.name for row in (KafkaConfig.listeners, KafkaConfig.list
 _OVERRIDES = "max.connections.per.ip.overrides"
 
 MOST_KEYS = 1_000
-"""Maximum number of keys of a broker or topic after a client's change, unless the change adds none. Kafka has about 400
-keys and no limit."""
+"""Maximum number of keys of a broker or topic after a client's change. A change that adds no key is always allowed.
+Kafka has about 400 keys and no limit."""
 
 
 def parse(key: str, text: str) -> Value:
@@ -94,7 +94,7 @@ class DynamicBrokerConfig:
 
     def refuse_unbuilt_security(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
         """Check the dynamic values when the broker starts. Raises InvalidBrokerConfig if ZooKeeper contains security
-        settings that this broker lacks, or invalid listeners: the broker must not fall back to the listeners of
+        settings that this broker cannot use, or invalid listeners: the broker must not fall back to the listeners of
         ``server.properties``, which may be open."""
         for sentence in unbuilt_security({**default, **own}, self._protocols(own)):
             raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")
@@ -105,7 +105,7 @@ class DynamicBrokerConfig:
                 raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {error}") from None
 
     def usable(self, properties: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-        """The allowed properties, passwords decoded; others are logged, up to TOLD_COUNT one by one."""
+        """The allowed properties, with decoded passwords. Others are logged, up to TOLD_COUNT one by one."""
         usable = {}
         problems: list[str] = []
         protocols = self._protocols(properties)

@@ -4,7 +4,7 @@ A listener can be added, removed and moved. Its keys are set when it is added; l
 limits can change. The inter-broker listener can only be moved, not removed or given another security protocol, because
 other brokers could not reach this broker.
 
-If Kafka has a rule, the message is Kafka's too. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
+Where Kafka has the same rule, the message is also Kafka's. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
 KafkaConfig.validateValues@3.9.
 """
 
@@ -84,7 +84,7 @@ def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
 def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
     """Check that each of these new keys belongs to an existing listener. Raises ApiError.
 
-    Kafka silently stores other keys.
+    Kafka silently stores keys of listeners that do not exist.
     """
     protocols = {name.lower(): protocol for name, protocol in wanted.listener_protocols.items()}
     for key in keys:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafka_zk.storage.files.metadata_version import is_metadata_version
 
 _PATTERN = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
-_LAST = 99  # the step of a version without "-IV" ("3.9"): above all steps
+_LAST = 99  # the step of a version without "-IV", such as "3.9"; higher than all real steps
 _Level = tuple[int, int, int, int]
 
 _FETCH: tuple[tuple[_Level, int], ...] = (

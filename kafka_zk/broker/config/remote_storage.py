@@ -80,7 +80,7 @@ class RemoteStorageConfig(NamedTuple):
 
 
 def is_plugin_key(key: str, config: Configured) -> bool:
-    """Whether remote storage reads a key. ``config``: with a valid RemoteStorageConfig."""
+    """True if remote storage reads the key. ``config`` must contain a valid RemoteStorageConfig."""
     is_of_storage = key.startswith(PREFIX) if _is_aiven(config) else key == REMOTE_FOLDER
     return is_of_storage or key in _METADATA_KEYS
 

@@ -1,4 +1,4 @@
-"""Finds Kafka's keys for security that this broker lacks: rows with ``unbuilt``.
+"""Finds configured keys that request security features that this broker lacks: rows with ``unbuilt``.
 
 If the broker ignored such a key, the broker would be open while its administrator believes that it is protected. So the
 broker refuses to start, and AlterConfigs rejects the key. Under ``listener.name.<name>.`` a key counts if that listener
@@ -16,7 +16,7 @@ from kafka_zk.security.listener_keys import LISTENER_PREFIX, is_read_for_listene
 
 
 def unbuilt_security(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
-    """A sentence for each key that requests a security feature that this broker lacks, or that no listener in use has.
+    """A sentence for each key that requests security which this broker lacks, or which no listener in use has.
 
     ``listeners``: the listeners in use, name -> security protocol; case does not matter.
     """
@@ -25,7 +25,7 @@ def unbuilt_security(properties: Mapping[str, str], listeners: Mapping[str, str]
 
 
 def is_of_unused_listener(key: str, listeners: Collection[str]) -> bool:
-    """True for the prefix of a listener that is not in use."""
+    """True if the key has the prefix of a listener that is not in use."""
     return key.startswith(LISTENER_PREFIX) and key_of_listener(key, listeners) is None
 
 

@@ -152,8 +152,8 @@ def check_local_retention(config: LogConfig) -> None:
 def check_stays_tiered(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Raise ApiError(INVALID_CONFIG) if a change of a topic's properties turns tiered storage off.
 
-    Apache Kafka in ZooKeeper mode accepts it, but its brokers then lose the remote segments. After a restart, they no
-    longer know these segments, and they delete them if the topic is tiered again.
+    Apache Kafka in ZooKeeper mode accepts such a change, but its brokers then lose the remote segments: after a
+    restart, the brokers no longer know the segments, and delete them if the topic is tiered again.
     """
     if _is_tiered(before) and not _is_tiered(after):
         raise ApiError(

@@ -15,7 +15,7 @@ from kafka_zk.protocol.request import response_body_position, response_header
 
 
 def intercepting(interceptor: Interceptor, messages: str | None) -> RequestSeam:
-    """``messages``: REQUESTS or RESPONSES; None: both. Messages above MOST_BYTES pass."""
+    """``messages``: REQUESTS or RESPONSES; None: both. Messages larger than MOST_BYTES pass unchanged."""
 
     async def act(fault: Fault, intercepted: InterceptedRequest) -> Response:
         body = intercepted.body

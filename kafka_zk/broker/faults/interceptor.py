@@ -1,7 +1,7 @@
 """The broker's connection to a function that intercepts requests and responses, in a process on the same machine.
 
 Calls are sent one at a time, in order. If that process ends, or takes longer than CALL_TIMEOUT_S for a call, the
-connection is lost. Then waiting calls and all later ones pass unchanged, and the log has one line.
+connection is lost. Then waiting calls and all later ones pass unchanged, and one line is logged.
 """
 
 from collections import deque
@@ -44,7 +44,7 @@ class Interceptor(TwistedProtocol):
         self._clock = clock
         self._token = token
         self._decoder = FrameDecoder(MOST_FRAME_BYTES)
-        self._calls: deque[tuple[Call, Deferred[Verdict]]] = deque()  # the first of them has been sent
+        self._calls: deque[tuple[Call, Deferred[Verdict]]] = deque()  # the first call has been sent
         self._timer: Any = None
         self.is_closed = False
         self.on_lost: Callable[[], None] = lambda: None
@@ -114,7 +114,7 @@ class Interceptor(TwistedProtocol):
 
 
 async def connect_interceptor(reactor: Any, token: str, port: int) -> Interceptor:
-    """Connect to the function at a port. Only processes on this machine can intercept requests, so there is no host.
+    """Connect to the function at a port of this machine. Functions on other machines cannot intercept requests.
     Raises: InvalidFault."""
     creator = ClientCreator(reactor, Interceptor, reactor, token)
     try:

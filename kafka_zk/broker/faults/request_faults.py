@@ -1,4 +1,4 @@
-"""Faults that act on requests. Each wraps an API's handler, but only while the fault is open, so faults cost nothing
+"""Faults that act on requests. Each fault wraps an API's handler only while it is open, so that requests cost no more
 otherwise.
 """
 
@@ -126,7 +126,7 @@ async def _rebalance_amid_commit(fault: Fault, intercepted: InterceptedRequest) 
 
 
 async def _out_of_order_sequence(fault: Fault, intercepted: InterceptedRequest) -> Response:
-    """Forget the producer's last batch before its next one is checked, like a leader that does not have that batch."""
+    """Forget the producer's last batch before its next batch is checked, as if this leader had never received it."""
     entry = next(_continued(intercepted))
     batches = entry.batches[:-1]
     entry.forget_batches()

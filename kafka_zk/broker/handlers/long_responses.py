@@ -30,7 +30,7 @@ class ResponseTurns(Turns):
         self._due_bytes = 0  # counted, but not reserved yet
 
     async def make(self, size_bytes: int = OBJECT_BYTES) -> None:
-        """Reserve memory for the next element; ends a turn that is over.
+        """Reserve memory for the next element. If the turn is over, wait for the next turn.
 
         Raises: ClientGone; ProtocolError if the elements need more than the whole budget.
         """

@@ -51,7 +51,7 @@ class ControllerRole(Protocol):
         """Queue an operation and return its result. Raises: ApiError."""
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """Apply a change of a topic's ``unclean.leader.election.enable``, or of the default to ``by_default``."""
+        """Apply a changed ``unclean.leader.election.enable``. ``by_default``: the value of topics without one."""
 
 
 @dataclass(slots=True)

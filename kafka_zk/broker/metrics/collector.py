@@ -135,7 +135,7 @@ class BrokerCollector(Collector):
         )
 
     def _lags(self, leading: list[Any]) -> Metric:
-        """Number of records that each follower lacks; none before its first fetch."""
+        """Number of records that each follower lacks. A follower has no sample before its first fetch."""
         lags = GaugeMetricFamily(
             "kafka_zk_replicalag", "Records that a follower lacks.", labels=["topic", "partition", "replica"]
         )
@@ -221,7 +221,7 @@ class BrokerCollector(Collector):
         yield _counter(name + "zookeepersyncconnects", "Connections made again.", changes[SessionState.CONNECTED])
 
     def _reactor(self) -> Iterator[Metric]:
-        """Long turns of the reactor. Kafka has no such metric: a slow request blocks only one of its threads."""
+        """Long turns of the reactor. Kafka has no such metric: a slow request there blocks only one thread."""
         if self._watchdog is not None:
             count, seconds = self._watchdog.long_turn_count, self._watchdog.long_turns_s
             name = "kafka_zk_reactor_longturn"

@@ -1,6 +1,6 @@
-"""Metrics of tiered storage, named like Kafka's MBeans, of a broker that has it.
+"""Metrics of a broker's tiered storage, named like Kafka's MBeans.
 
-Counters cover the whole broker. There is a gauge for each tiered topic of which the broker leads partitions.
+Counters cover the whole broker. There is a gauge for each tiered topic with partitions that the broker leads.
 Source: RemoteStorageMetrics.java, RLMQuotaMetrics.java@3.9.
 """
 

@@ -93,7 +93,7 @@ class Watchdog:
 
 
 def describe(innermost: FrameType) -> dict[str, object]:
-    """What a stack does: ``api``, its version and ``peer`` for a request, and ``where`` in the code."""
+    """What the code on a stack is doing: ``api``, its version and ``peer`` for a request, and ``where`` in the code."""
     fields: dict[str, object] = {}
     frame: FrameType | None = innermost
     while frame is not None:

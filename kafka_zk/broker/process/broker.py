@@ -241,8 +241,8 @@ class Broker:
             ensureDeferred(self._register_again())
 
     async def _register_again(self) -> None:
-        """Register, then take part in the election again, as in Kafka. Neither waits for the configuration, which may
-        be large or hidden by an ACL."""
+        """Register, then take part in the election again, as in Kafka. Neither step waits for the configuration, which
+        may be large or hidden by an ACL."""
         assert self._live_config is not None  # set at the start
         try:
             await self._register()
@@ -286,7 +286,7 @@ class Broker:
             ensureDeferred(self._tell_of_failure())
 
     async def _tell_of_failure(self) -> None:
-        """Notify the controller, which then asks for the state of each replica, as after a new session."""
+        """Notify the controller of the failure. It then asks for the state of each replica, as after a new session."""
         try:
             await retry_until_connected(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:
@@ -319,7 +319,7 @@ class Broker:
                 self._config_changes.close()
             if self._logs is not None:
                 await self._close(self._logs)
-        except Exception:  # not GeneratorExit, with which a simulated process ends
+        except Exception:  # not GeneratorExit, which ends a simulated process
             await self._end_session()
             raise
         await self._end_session()

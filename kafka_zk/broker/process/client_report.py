@@ -36,7 +36,7 @@ class ClientReport:
         self._listeners = listeners
         self._quotas = quotas
         self._periodic: Periodic | None = None
-        self._told: tuple[object, ...] | None = None  # None at the start, to replace an earlier process's report
+        self._told: tuple[object, ...] | None = None  # None: the first report replaces an earlier process's
         self._reported_s = 0.0
 
     def start(self) -> None:

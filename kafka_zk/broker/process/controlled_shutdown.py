@@ -1,8 +1,8 @@
 """Moves leaderships away before a broker stops (ControlledShutdown), so that clients do not find a dead leader.
 
 While some partitions have no other leader, the request is repeated: at most ``max_tries`` times, within ``max_tries``
-times the backoff, and only while another broker is alive. Stopping has priority. A new controller or broker ends a
-pause early.
+times the backoff, and only while another broker is alive. The broker stops in any case. A new controller or broker
+ends a pause early.
 
 Source: KafkaServer.controlledShutdown@3.9.
 """

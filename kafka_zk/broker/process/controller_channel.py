@@ -64,7 +64,7 @@ class ControllerChannel:
         return connection
 
     def controller_changed(self) -> None:
-        """Drop the connection to another controller."""
+        """Drop the connection if it does not lead to the current controller."""
         if self._controller_id() < 0:
             return  # the previous controller may still respond
         peer = None

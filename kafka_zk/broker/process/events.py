@@ -17,7 +17,7 @@ class ConnectedClient(NamedTuple):
 
 
 class ThrottledClient(NamedTuple):
-    """A quota's owner that was throttled in the last 30 to 60 s, by ``key``.
+    """An owner of the quota ``key`` that was throttled in the last 30 to 60 s.
 
     ``user`` or ``client_id`` is empty if the quota does not depend on it. ``used`` and ``bound``: in the unit of the
     key. ``throttle_ms``: average delay.

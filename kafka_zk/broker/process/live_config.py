@@ -48,7 +48,7 @@ async def read_broker_config(
 
 class LiveConfig:
     """``follow_listeners`` applies ``services.config`` to listeners and registration. It is called after each change of
-    the broker's configuration, even during an earlier call.
+    the broker's configuration, even while an earlier call is in progress.
 
     ``credentials``: None while no listener uses SCRAM.
     """

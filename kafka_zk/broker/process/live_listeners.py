@@ -152,7 +152,7 @@ class LiveListeners:
                 await self._move_and_add(config)
                 await register()
                 followed = Followed(self._lacking(config))
-            except Exception:  # not GeneratorExit, with which a simulated process ends
+            except Exception:  # not GeneratorExit, which ends a simulated process
                 await self._end_change(Interrupted(), gone)
                 raise
             await self._end_change(followed, gone)
@@ -163,7 +163,7 @@ class LiveListeners:
             await listener.stop()
 
     def _lacking(self, config: KafkaConfig) -> frozenset[str]:
-        """Listeners that do not have the address in the configuration."""
+        """Listeners that are not bound to their configured address."""
         moved = {wanted.name for _, wanted in self._moved(config)}
         lacking = frozenset(moved | (config.listener_names - self._by_name.keys()))
         self._problems = {name: problem for name, problem in self._problems.items() if name in lacking}

@@ -45,7 +45,7 @@ class LiveTls:
         self._tls[listener.name] = tls
 
     def remove(self, name: str) -> None:
-        """Stop following a listener; ignored without TLS."""
+        """Stop following a listener. Does nothing for a listener without TLS."""
         for of_listeners in (self._listeners, self._protocols, self._tls):
             of_listeners.pop(name, None)
 
@@ -127,7 +127,7 @@ def _shown(settings: TlsSettings) -> list[Certificate]:
 
 def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: TlsSettings) -> None:
     """Check that the new store has the same subject and hosts, by which clients may identify the broker, as in Kafka.
-    Unlike in Kafka, the trust store of client authentication cannot be removed, because the system's authorities would
+    Unlike in Kafka, the trust store for client authentication cannot be removed, because the system's authorities would
     replace it."""
     old = present.settings
     if not _shown(old) or not _shown(new):
@@ -153,7 +153,7 @@ def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: T
 
 
 def _check_between_brokers(old: ListenerTls, new: ListenerTls) -> None:
-    """Check that brokers with the old and the new store can connect."""
+    """Check that brokers with the old and the new store can connect to each other."""
     for client, server in ((old, new), (new, old)):
         if problem := can_connect(client.settings, server.settings, old.client_auth):
             raise InvalidSecurity(

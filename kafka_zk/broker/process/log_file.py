@@ -1,7 +1,7 @@
-"""A log file of limited size for a process's stdout and stderr, with the interpreter's tracebacks.
+"""A log file of limited size for a process's stdout and stderr, including the interpreter's tracebacks.
 
-The newest is ``broker.log``. When it is full, it becomes ``broker.log.1``, ``broker.log.1`` becomes ``.2``, and so on;
-the oldest is deleted.
+The newest file is ``broker.log``. When it is full, it becomes ``broker.log.1``, ``broker.log.1`` becomes ``.2``, and so
+on; the oldest file is deleted.
 """
 
 import logging
@@ -43,7 +43,7 @@ class LogFile:
 
 
 def _make_room(path: Path) -> None:
-    """Rename each file to the next number, over the oldest of LOG_FILE_COUNT."""
+    """Rename each file to the next number. The oldest of LOG_FILE_COUNT files is overwritten."""
     for number in range(LOG_FILE_COUNT - 1, 0, -1):
         older = _numbered(path, number - 1)
         if older.exists():

@@ -45,7 +45,7 @@ _PLAIN = re.compile(r"[^\s=\"]+")
 def configure(*, level: str = "info", as_json: bool = False, log_file: LogFile | None = None) -> None:
     """Send all logs of this process to stderr or to a file. Call this once.
 
-    With a file, denials go to AUTHORIZER_LOG beside it, if there are any.
+    With a file, denials go to a separate file in the same folder, AUTHORIZER_LOG, created by the first denial.
 
     Args:
         level: minimum: debug, info, warning or error.

@@ -345,7 +345,7 @@ class BrokerParts:
     async def hand_over(self) -> None:
         """Move leaderships away while the broker serves; see ``controlled_shutdown``.
 
-        Does nothing without a session, because the controller notices its end, or under a KRaft controller.
+        Does nothing under a KRaft controller, or without a session, because the controller notices the session's end.
         """
         base, config = self._base, self._base.config
         if base.client.state is SessionState.CONNECTED and not self.controller.is_kraft:

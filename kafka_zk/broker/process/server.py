@@ -40,8 +40,8 @@ SWITCH_INTERVAL_S = 0.0001
 """Maximum time in s until a busy thread (kazoo's or the pool's) yields the GIL to the reactor."""
 
 GC_THRESHOLDS = (10_000, 20, 20)
-"""With Python's (700, 10, 10), a broker that receives 5,000 partitions runs full collections of 60 ms; reference
-counting frees nearly all garbage."""
+"""With Python's default (700, 10, 10), a broker that receives 5,000 partitions runs full collections of 60 ms;
+reference counting frees nearly all garbage."""
 
 
 class FaultsAddress(NamedTuple):

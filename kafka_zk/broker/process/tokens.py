@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 async def start_delegation_tokens(
     config: KafkaConfig, machine: Machine, client: RegistryClient, events: EventSource, credentials: ScramCredentials
 ) -> "DelegationTokens | None":
-    """Read all delegation tokens, which are then valid for logins; None if no secret is configured. Raises:
+    """Read all delegation tokens, which are then valid for logins. Returns None without a secret. Raises:
     RegistryError."""
     if config.delegation_token_secret is None:
         return None

@@ -24,7 +24,8 @@ def verify_transactions(
     def verify(transaction: TransactionToVerify, tps: Sequence[TopicPartition]) -> RefusedPartitions:
         transactional_id, producer_id, producer_epoch, _ = transaction
         producer = new_tuple(ProducerIdAndEpoch, (producer_id, producer_epoch))
-        return services.transactions.verify(transactional_id, producer, tps)  # this broker leads them, so they exist
+        # This broker leads ``tps``, so they exist.
+        return services.transactions.verify(transactional_id, producer, tps)
 
     manager = AddPartitionsToTxnManager(services.broker_id, partial(coordinator_of, services), connect, verify)
 

@@ -245,8 +245,8 @@ def _continue(
     seconds: Callable[[], float],
     bucket: RateBucket,
 ) -> Generator[Any, Any, tuple[Response, float]]:
-    """Continue a request after its first wait. Returns the response, and the start time plus all waits. A failed
-    request's time counts in ``bucket``."""
+    """Continue a request after its first wait. Returns the response, and the start time moved forward by all
+    waits. A failed request's time counts in ``bucket``."""
     while True:
         sent = None
         failure: BaseException | None = None

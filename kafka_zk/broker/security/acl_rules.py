@@ -1,8 +1,8 @@
 """Decides by ACLs whether a principal may perform an operation: a pure core over {pattern: ACLs}.
 
-It considers the literal pattern of the resource's name, the literal ``*`` and all the name's prefixes. Of these
-patterns' ACLs, only those of the principal and of ``User:*`` count. So the cost depends neither on other principals'
-ACLs nor on the number of resources. If a pattern's ACLs are unknown, everyone except super users is denied.
+It considers the literal pattern of the resource's name, the literal ``*`` and all the name's prefixes. Only these
+patterns' ACLs for the principal and for ``User:*`` count. So the cost depends neither on other principals' ACLs nor on
+the number of resources. If a pattern's ACLs are unknown, everyone except super users is denied.
 
     super user                                              allowed
     a DENY of the operation or ALL                          denied
@@ -173,7 +173,7 @@ class _Verdicts(dict[_Rules, int]):
 
 class Reach(dict[str, bool]):
     """Resource name -> True if one operation is allowed to one principal from one host. Names are decided at their
-    first lookup, so it is valid for one ``generation`` of ``AclRules``."""
+    first lookup, so a Reach is valid for one ``generation`` of ``AclRules``."""
 
     def __init__(self, concerned: Sequence[_Names], verdicts: _Verdicts, if_none: _Names | None) -> None:
         super().__init__()

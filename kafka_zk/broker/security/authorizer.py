@@ -1,4 +1,4 @@
-"""The decision about permissions, for all handlers. Without ``authorizer.class.name`` everything is allowed, as in
+"""Decides for all handlers what a principal may do. Without ``authorizer.class.name`` everything is allowed, as in
 Kafka."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ MOST_TOPICS = 5_000
 
 
 class _Topics(dict[str, Resource]):
-    """Cache; names may have up to 32 KB, and longer ones are left out."""
+    """Cache. Clients may send names of 32 KB; names that are too long for a topic are not cached."""
 
     def __missing__(self, name: str) -> Resource:
         made = Resource("Topic", name)

@@ -78,7 +78,7 @@ class DelegationTokens:
         self._session_id: int | None = None
         self._watcher: ChangeWatcher | None = None
         self._retry: Any = None  # timer of the next read, after an ACL prevented the last one
-        self._is_hidden = False  # an ACL prevented the last list of all tokens, and that was logged
+        self._is_hidden = False  # an ACL prevented the last listing of all tokens, and that was logged
         self._is_closed = False
 
     # -- reading ------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """One connection's SASL logins, between its requests and the pure core (``sasl_server``).
 
 As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that passwords cannot be
-tried quickly. Then the connection is closed. After ``connections.max.reauth.ms``, or with the client's token, a session
-ends, and only reauthentication is allowed (KIP-368).
+tried quickly. Then the connection is closed. A session ends after ``connections.max.reauth.ms``, or when the client's
+token expires. Then only reauthentication is allowed (KIP-368).
 Source: SaslServerAuthenticator.java, KafkaChannel.java, Processor.scala@3.9.
 """
 
@@ -31,8 +31,8 @@ AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
 
 MIN_REAUTHENTICATION_INTERVAL_S = 1.0
 MOST_BYTES_ANSWERED = 1024
-"""A larger request that interrupts a login gets no response, because parsing and responding take 2 us a byte, while all
-connections wait."""
+"""A larger request that interrupts a login gets no response, because parsing and responding take 2 us a byte, during
+which all connections wait."""
 
 _BARE_TOKENS_UNTIL = 0  # SaslHandshake: up to this version, messages have no request header
 _WITHOUT_LIFETIME_UNTIL = 0  # SaslAuthenticate: up to this version, there is no session lifetime

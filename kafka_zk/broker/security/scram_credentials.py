@@ -1,7 +1,7 @@
 """The SCRAM credentials of all users, from ``/config/users``.
 
-They are in memory, because a login must not wait for ZooKeeper, and updated by change notifications. A user whose znode
-cannot be read or parsed has no credentials. If this broker may not list users, no user has any.
+They are kept in memory, because a login must not wait for ZooKeeper. Change notifications update them. A user whose
+znode cannot be read or parsed has no credentials. If this broker may not list users, no user has any.
 Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
 """
 

@@ -1,8 +1,8 @@
 """Fetches an OAuth provider's keys periodically.
 
 After a failure, known keys stay, and the fetch is retried after sasl.oauthbearer.jwks.endpoint.retry.backoff.ms, which
-doubles each time. An unknown key causes an earlier fetch. Before the first success, no token is accepted. Source:
-RefreshingHttpsJwks.java@3.9.
+doubles each time. A token that names an unknown key causes an earlier fetch. Before the first success, no token is
+accepted. Source: RefreshingHttpsJwks.java@3.9.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from kafka_zk.security.signed_tokens import SignedTokens, VerificationKey, read_
 from kafka_zk.security.tls_settings import TlsSettings
 
 MISSED_KEY_INTERVAL_S = 10.0
-"""Minimum interval between fetches because of unknown keys, which any client can name."""
+"""Minimum interval between fetches that unknown keys cause, because any client can name an unknown key."""
 
 _log = Logger()
 

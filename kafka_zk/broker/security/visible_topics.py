@@ -1,4 +1,4 @@
-"""Caches which topics clients may describe: Metadata of all topics then needs no Python step per cached decision.
+"""Caches which topics clients may describe, so that Metadata of all topics needs no Python step per cached decision.
 
 Above a limit, the decisions for clients without a request for IDLE_S are dropped; if there are no such clients, nothing
 more is cached. (Clients request all topics in turn, so a least-recently-used cache would never hit.)

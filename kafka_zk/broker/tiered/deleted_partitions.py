@@ -2,8 +2,8 @@
 
 Before a replica deletes its log, the broker records the partition in a file in the log directory. So a crash or an
 unavailable store only delays the deletion in remote storage, and other replicas complete it if the leader is gone. The
-deletion begins when the topic is gone from ZooKeeper; before, a controller may still abandon it. Kafka's leader deletes
-remote segments during StopReplica, and forgets those that it cannot delete.
+deletion begins when the topic is gone from ZooKeeper; until then, a controller may still abandon it. Kafka's leader
+deletes remote segments during StopReplica, and forgets those that it cannot delete.
 
 As in Kafka 3.9, no RemotePartitionDeleteMetadata records are written. After DELETE_PARTITION_FINISHED, another record
 of the partition would stop the metadata consumer of a Kafka broker that still hosts it (ConsumerTask.java@3.9).
@@ -30,7 +30,7 @@ from kafka_zk.storage.tiered.segment_metadata import TopicIdPartition
 from kafka_zk.storage.tiered.uuid_text import ID, id_of
 
 FILE = "remote-log-deletion-checkpoint"
-"""Rows of topic, partition, topic id. Brokers of Apache Kafka ignore it."""
+"""A file with rows of topic, partition and topic id. Apache Kafka's brokers ignore the file."""
 
 _log = Logger()
 _ID = re.compile(ID, re.ASCII)
@@ -87,7 +87,7 @@ class DeletedPartitions:
                 try:
                     await self._write(directory)
                 except OSError as error:
-                    _log.warn("{path}: {error}", path=directory / FILE, error=error)  # the next start repeats it
+                    _log.warn("{path}: {error}", path=directory / FILE, error=error)  # a restart repeats the deletion
 
     async def _write(self, directory: Path) -> None:
         """Write the file of a directory; concurrent calls share one write. Raises: OSError."""

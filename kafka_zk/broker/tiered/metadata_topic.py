@@ -15,8 +15,8 @@ from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC
 
 
 class RemoteLogMetadataTopic(InternalTopic):
-    """The topic's records are never deleted, and unclean elections are not allowed, because a remote segment is lost
-    without its record."""
+    """The topic's records are never deleted, and unclean elections are not allowed, because a remote segment
+    without its record is lost."""
 
     def __init__(
         self, config: KafkaConfig, metadata: MetadataCache, topics: TopicRegistry, random: Random = SYSTEM_RANDOM

@@ -152,7 +152,7 @@ class RemoteLogManager:
         self._pauses: dict[TopicIdPartition, _Pause] = {}
         self._faults: dict[TopicIdPartition, set[type[Exception]]] = {}  # already logged; cleared by the next success
         self._is_asking = False  # while ZooKeeper is asked which topics are gone
-        self._registry_fault = ""  # logged once, too
+        self._registry_fault = ""  # ZooKeeper's last error that was logged
 
     def run_tasks(self) -> None:
         """Start a task for each tiered partition without a task. Call this periodically."""
@@ -269,9 +269,9 @@ class RemoteLogManager:
         return None
 
     async def _wait_for_quota(self, term: _Term) -> bool:
-        """Wait until the quota allows a copy. Returns False after _MOST_QUOTA_WAIT_S; the next round then continues, so
-        that retention does not wait for a long backlog of copies. Errors of retention do not stop the copies, because
-        retention is repeated at the end of the round.
+        """Wait until the quota allows a copy. Before a wait, run retention; its errors do not stop the copies, because
+        retention is repeated at the end of the round. Returns False after _MOST_QUOTA_WAIT_S; the next round then
+        continues, so that retention does not wait for a long backlog of copies.
         """
         quota = self._plugin.copy_quota
         if quota.throttle_ms:
@@ -352,7 +352,7 @@ class RemoteLogManager:
             self._is_asking = False
         self._registry_fault = ""
         for tp in gone:
-            if tp not in self._running:  # otherwise, a task from when this broker led the partition is still running
+            if tp not in self._running:  # otherwise, a task that began while this broker led is still running
                 ensureDeferred(self._run(tp, self._delete_partition(tp)))
 
     async def _delete_partition(self, tp: TopicIdPartition) -> None:
@@ -372,7 +372,7 @@ class RemoteLogManager:
     async def _drive(
         self, term: _Term | _TopicDeleted, task: SegmentCopy | SegmentDeletion, reading: SegmentReading | None = None
     ) -> TaskState:
-        """Run a task to its end. Then raises the first error of the plugin or of the metadata, if any."""
+        """Run a task to its end, then raise the first error of the plugin or of the metadata, if any."""
         key = task.segment.segment_id.id
         self._busy.add(key)
         fault: ObjectStoreError | MetadataUnavailable | None = None

@@ -111,8 +111,8 @@ class RemoteLogMetadataManager:
 
     async def complete_log(self, tp: TopicIdPartition) -> RemotePartitionLog:
         """All metadata that were committed before this call. The partition need not be assigned yet, so that a broker
-        that has just started, or received a replica, need not wait for its next round of tasks. A cancelled call waits
-        no longer. Raises: MetadataUnavailable."""
+        that has just started, or received a replica, need not wait for its next round of tasks. Cancelling the call
+        ends its wait. Raises: MetadataUnavailable."""
         if count := self._client.partition_count:
             self._partitions.setdefault(metadata_partition(tp.topic_id, tp.partition, count), _MetadataPartition())
         await self._wait(tp, None)

@@ -62,7 +62,7 @@ class RemoteReads:
         self.rates = RequestRates()
         self._unclaimed = UnclaimedReads(clock)
         self._failing: dict[TopicPartition, tuple[UUID, FetchIsolation]] = {}
-        """The failing reads that were logged. Other consumers may be reading other segments of the partition."""
+        """Partition -> the failing read that was logged. A successful read of another segment does not clear it."""
 
     def begin(
         self, partition: Partition, log: Log, offset: int, max_bytes: int, isolation: FetchIsolation

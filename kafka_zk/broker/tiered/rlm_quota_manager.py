@@ -14,7 +14,7 @@ from kafka_zk.base.turns import after
 from kafka_zk.broker.quota.buckets import TokenBucket
 from kafka_zk.storage.files.config_table import LONG_MAX
 
-_MOST_WAIT_MS = 1000  # a wait checks this often whether the limit has changed, or the wait is over
+_MOST_WAIT_MS = 1000  # interval at which a wait checks whether the limit has changed, or the wait is over
 
 
 class RLMQuotaManager:

@@ -34,7 +34,7 @@ class _Call:
 
 
 class StorageCalls:
-    """``most_running``: at most the number of threads."""
+    """``most_running``: the limit of running calls, which must not exceed the number of threads."""
 
     def __init__(self, clock: Timers, run_in_thread: RunInThread, most_running: int, most_waiting: int) -> None:
         self._clock = clock
@@ -46,8 +46,8 @@ class StorageCalls:
 
     def call(self, work: Callable[[], T], timeout_s: float) -> "Deferred[T]":
         """Run ``work`` on a thread. Fails with StorageBusy, with the exception of ``work``, or with StorageTimedOut
-        after ``timeout_s``, which includes the wait for a thread. Cancel the Deferred to give the call up: it does not
-        run if it still waits for a thread."""
+        after ``timeout_s``, which includes the wait for a thread. Cancel the Deferred to give up the call, which does
+        not run if it still waits for a thread."""
         if len(self._waiting) >= self._most_waiting:
             return fail(StorageBusy(f"remote storage is busy: {self._most_waiting} calls are already waiting"))
         call = _Call(work, self._give_up)

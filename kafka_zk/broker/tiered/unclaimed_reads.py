@@ -1,6 +1,6 @@
-"""Reads of remote records that took longer than their fetch waits. The next fetch of the same records claims them.
+"""Reads of remote records that took longer than their fetch could wait. The next fetch of the same records claims them.
 
-Kafka 3.9 cancels such a read and begins again (DelayedRemoteFetch.onExpiration), so that consumers never get the
+Kafka 3.9 cancels such a read and begins again (DelayedRemoteFetch.onExpiration), so consumers never get the
 records of a store that is always slower than ``remote.fetch.max.wait.ms``.
 """
 
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class ReadKey(NamedTuple):
-    """What a read returns. Another leader epoch may have other records at the offset."""
+    """Identifies what a read returns. Another leader epoch may have other records at the offset."""
 
     log: Log
     leader_epoch: int
@@ -64,7 +64,7 @@ class _Unclaimed:
 
 
 class UnclaimedReads:
-    """Keeps one read for each key: at most 128 reads, and 16 MiB of records; a read with more is kept until another one
+    """Keeps one read for each key: at most 128 reads, and 16 MiB of records; a larger read is kept until another read
     ends. The oldest are dropped first."""
 
     def __init__(self, clock: Timers) -> None:

@@ -200,7 +200,7 @@ class Admin:
     async def elect_leaders(
         self, tps: Sequence[TopicPartition] | None, *, unclean: bool = False
     ) -> dict[TopicPartition, BrokerError | None]:
-        """Elect preferred leaders, or with ``unclean`` any live ones if the whole ISR is gone.
+        """Elect preferred leaders, or with ``unclean`` any live replica if the whole ISR is gone.
 
         Args:
             tps: None for all; the result then omits partitions that need no election.

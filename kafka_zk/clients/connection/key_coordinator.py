@@ -1,6 +1,6 @@
 """The coordinator of one transactional id or group, for callers that send single requests.
 
-It returns temporary errors, and the caller retries. Members of groups use ``group_coordinator``.
+``ask`` returns temporary errors, and the caller retries. Members of groups use ``group_coordinator``.
 
 On the reactor thread. Source: TransactionManager.java@3.9 (lookupCoordinator).
 """

@@ -165,10 +165,10 @@ def _lasting(
 ) -> dict[int, PartitionMetadata]:
     """The valid partitions of a topic without an id.
 
-    A response with a gap contains only a part of the topic, whose partitions are numbered from 0. One without a gap
-    replaces the topic, as in Kafka's clients (MetadataCache.java@3.9). The broker may not know about added partitions
-    yet, but if the topic was recreated, a kept partition would never disappear. Fewer partitions and a leader epoch of
-    0 mean that the topic was recreated: no partition of the old topic is valid.
+    Partitions are numbered from 0. A response with a gap contains only a part of the topic, so known partitions stay. A
+    response without a gap replaces the topic, as in Kafka's clients (MetadataCache.java@3.9), although the broker may
+    not know added partitions yet: a kept partition of a recreated topic would never disappear. Fewer partitions and a
+    leader epoch of 0 mean that the topic was recreated: no partition of the old topic is valid.
     """
     missing = before.keys() - told.keys()
     both = before.keys() & told.keys()

@@ -24,7 +24,7 @@ M = TypeVar("M", bound=GroupConsumer[Any, Any], covariant=True)
 
 
 class OtherThread:
-    """A user outside the reactor thread. Their listener is called in a thread of the reactor's pool."""
+    """A user outside the reactor thread. The user's listener is called in a thread of the reactor's pool."""
 
     def __init__(self, reactor: Any) -> None:
         self._run = ReactorThreads(reactor)

@@ -38,7 +38,7 @@ class Consumer(GroupConsumer[ConsumerConfig, ConsumerCoordinator]):
     A consumer that requests nothing for ``max.poll.interval.ms`` leaves the group until its next request.
 
     A static member (``group.instance.id``) commits when it is closed but does not leave the group, so its partitions
-    are reserved for ``session.timeout.ms``. If the coordinator does not respond, a close gives up the commits after 5 s
+    are reserved for ``session.timeout.ms``. If the coordinator does not respond, ``close`` stops committing after 5 s
     and leaving after another 5 s; the group then removes this member after ``session.timeout.ms``.
 
     Args:

@@ -191,8 +191,8 @@ class FetchState:
         """The fetches to send now, for each broker that is not busy, and whether a partition has no known leader.
 
         A broker without new data delays its response (fetch.max.wait.ms), and gets no other fetch until then. Therefore
-        a fetch whose partitions are all at their end is not sent while another partition of the broker has enough data
-        here: that partition will need a fetch soon.
+        a fetch whose partitions are all at their end is not sent while another partition of the broker has enough
+        fetched data: that partition will need a fetch soon.
         """
         plans: dict[int, list[Wanted]] = {}
         full_nodes: set[int] = set()

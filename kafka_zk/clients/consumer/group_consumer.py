@@ -1,4 +1,4 @@
-"""The common part of the consumers of both kinds of groups, which differ in their ``Group``."""
+"""The code that the consumers of both kinds of groups share. The consumers differ in their ``Group``."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -105,7 +105,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         delivery.fetcher.start()
         try:
             await group.start()
-        except Exception:  # not GeneratorExit, with which a simulated process ends
+        except Exception:  # not GeneratorExit, which ends a simulated process
             self._started, self._joined = False, None
             delivery.fetcher.stop()
             await group.close()
@@ -137,9 +137,9 @@ class GroupConsumer(ABC, Generic[C, G]):
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Write the next offsets to consume: ``offsets``, or those after all delivered records.
 
-        Raises: CommitRefused naming partitions that this consumer does not own, or may not own while the connection to
-        ZooKeeper is suspended (try again later), or whose group rebalances for longer than ``default.api.timeout.ms``.
-        The other offsets are written.
+        Raises: CommitRefused naming partitions that this consumer does not own, or might not own while the connection
+        to ZooKeeper is suspended (try again later). Also raised if the group rebalances for longer than
+        ``default.api.timeout.ms``. The other offsets are written.
         """
         await self._require_joined().commits.commit(offsets)
 

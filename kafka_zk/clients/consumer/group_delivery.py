@@ -1,8 +1,8 @@
-"""Applies a group's decisions to a consumer: partitions are assigned, revoked or lost. For both kinds of groups.
+"""Applies a group's decisions to a consumer: partitions are assigned, revoked or lost. Used for both kinds of groups.
 
-Implements ``rebalance.delivery.Delivery`` on top of the fetch state. Each claim of a partition is an object, so one
-that has ended is never mistaken for a newer one. Everything runs on the reactor thread, except the users' calls of
-``Handout``.
+Implements ``rebalance.delivery.Delivery`` on top of the fetch state. Each claim of a partition is an object, so a
+claim that has ended is never mistaken for a newer one. Everything runs on the reactor thread, except the users' calls
+to ``Handout``.
 """
 
 import math

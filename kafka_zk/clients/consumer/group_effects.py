@@ -13,7 +13,7 @@ from kafka_zk.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """Wait as long as it takes, then call ``coordinator_found``."""
+    """Find the coordinator, however long that takes, then call ``coordinator_found``."""
 
 
 @dataclass(frozen=True, slots=True)

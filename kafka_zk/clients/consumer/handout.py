@@ -42,7 +42,7 @@ class Handout:
             self._on_done()
 
     def load(self, records: list[ConsumerRecord]) -> None:
-        """All earlier records must be done."""
+        """Replace the records, which must all be done."""
         with self._lock:
             assert self._done_count == len(self._records), "the former records are done first"
             self._records = records
@@ -59,7 +59,7 @@ class Handout:
             return records
 
     def next(self) -> ConsumerRecord | None:
-        """Marks the previous record as done; None if no record can be delivered now."""
+        """The next record; None if no record can be delivered now. Marks the previous record as done."""
         with self._lock:
             notify = self._set_done()
             record = None

@@ -38,11 +38,11 @@ class PartitionFetch:
 
     def __init__(self, generation: int, position: int | None, lookup: int | None) -> None:
         self.high_watermark = -1
-        self.last_stable_offset = -1  # old brokers without transactions also send it
+        self.last_stable_offset = -1  # -1 also comes from old brokers without transactions
         self.paused = False
         self.read_replica: int | None = None
         self.read_replica_until_ms = 0
-        self.batches: deque[tuple[Buffer, int, BatchHeader, bool]] = deque()  # the flag: part of an aborted transaction
+        self.batches: deque[tuple[Buffer, int, BatchHeader, bool]] = deque()  # True: in an aborted transaction
         self.records: list[ConsumerRecord] | None = None  # the rest of a batch that max.poll.records divided
         self.records_taken_count = 0
         self.records_end = 0  # the offset after that batch

@@ -51,7 +51,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     ``partition_assignment_strategy``: the member's strategies, the preferred one first: ``range``, ``roundrobin``,
     ``sticky``, ``cooperative`` and ``weighted``, comma-separated or as a sequence. If a member (such as Kafka's old
-    consumer) announces no strategies, the group runs ``range``, or ``roundrobin`` if our members list nothing else.
+    consumer) announces no strategies, the group runs ``range``, or ``roundrobin`` if the others list only that.
     ``consumer_capacity``: how much this member can process, compared with the others. ``weighted`` assigns partitions
     in proportion to this number; None counts as the number of streams.
     ``group_instance_id``: makes a static member. When its registration is gone, its partitions are reserved, and not

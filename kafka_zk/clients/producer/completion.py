@@ -129,7 +129,7 @@ class BatchCompletion:
         self.accumulator.release(batch)
 
     def _give_up(self, batch: ProducerBatch, error: KafkaError) -> None:
-        """Fail a batch that is no longer sent, although an earlier attempt may have been written."""
+        """Fail a batch that is not sent again, although an earlier attempt may have been written."""
         if self.idempotence is not None and batch.has_sequence:
             self.idempotence.failed(batch, certainly_not_written=False)
             self.idempotence.expired_after_sending(batch)

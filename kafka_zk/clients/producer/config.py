@@ -18,7 +18,7 @@ class ProducerConfig(ClientConfig):
     ``partitioner``: ``roundrobin`` (default), ``sticky`` or a callable ``(topic, key, value, count) -> partition``.
     ``key_serializer``, ``value_serializer``: a name of ``clients.serdes.SERDES``, an object with ``serialize``, or None
     if the caller passes bytes.
-    ``transactional_id``: makes a transactional producer (see ``Producer``), which a later producer with this id fences.
+    ``transactional_id``: makes the producer transactional (see ``Producer``). A later producer with this id fences it.
     ``transaction_timeout_ms``: the coordinator aborts transactions that take longer.
     ``enable_idempotence``: None means True unless acks, retries or in-flight requests forbid it, as in Kafka.
     """
@@ -69,7 +69,7 @@ class ProducerConfig(ClientConfig):
             raise ConfigError(f"enable.idempotence: true needs {refusal}")
         if self.transactional_id is not None and (refusal or wanted is False):
             raise ConfigError(f"transactional.id needs {refusal or 'enable.idempotence=true'}")
-        # Java raises for too many requests in flight even if idempotence is only the default; here the default yields.
+        # Java raises for too many requests in flight even if idempotence is only the default; here it is disabled.
         return refusal is None if wanted is None else wanted
 
     @property

@@ -3,7 +3,7 @@
 - ``TransactionAbortable``: this transaction cannot be committed. Abort it (``with producer.transaction()`` has already
   done so) and repeat the work in a new transaction of the same producer.
 - ``ProducerFenced``: another producer with the same ``transactional.id`` has started, or the coordinator has given up
-  this one (``transaction.timeout.ms``). Close it and stop, because another program may do its work now.
+  this one (``transaction.timeout.ms``). Close it and stop, because another program may now do this work.
 - ``TransactionFatal``: this producer is unusable; create a new one. ``ProducerFenced`` is a subclass.
 
 ``KafkaTimeoutError`` means that the outcome (committed or aborted) is still unknown: call the same method again.

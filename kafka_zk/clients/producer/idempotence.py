@@ -6,7 +6,7 @@ its *unfinished* batches, in order: those with a sequence but without an outcome
 A broker that has no state of the producer accepts any first sequence. While a leader is changing, it may reject a first
 batch and accept the second, and the first is then permanently out of order. Therefore a partition has only one batch in
 flight until the broker has acknowledged a batch with this producer id and epoch, and no new batch is sent behind a
-retry. Java's client does send several (KAFKA-14359, KAFKA-15591).
+retry. Java's client does send several batches (KAFKA-14359, KAFKA-15591).
 
 If a gap is certain (a batch failed permanently, or the broker lost the producer's state), the epoch is bumped, and the
 partition's unfinished batches are numbered from 0 under the new epoch. Other partitions switch to the new epoch when

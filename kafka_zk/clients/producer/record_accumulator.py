@@ -36,7 +36,7 @@ def record_size_upper_bound(key: bytes | None, value: bytes | None, headers: Seq
 class Drained(NamedTuple):
     """What to send now, and when to check again.
 
-    ``requests``: by node, the batches of one request, with at most one batch per partition. ``blocked_nodes``: nodes
+    ``requests``: node -> the batches of one request, at most one batch per partition. ``blocked_nodes``: nodes
     with more ready batches than fit. ``next_check_ms``: on the caller's clock; None if no batch waits.
     """
 
@@ -206,8 +206,8 @@ class RecordAccumulator:
         return batch.created_ms + self._linger_ms
 
     def _must_wait(self, queue: _PartitionQueue, node: int) -> bool:
-        """True while a batch could overtake those in flight, because one of them is retried, or because it would go to
-        a new leader.
+        """True while a batch could overtake those in flight, because one of them is retried, or because the batch
+        would go to a new leader.
 
         This is stricter than Java's rule, because a new leader without producer state accepts any first sequence, so
         older batches that return from the old leader would be out of order.

@@ -38,7 +38,7 @@ class Request(NamedTuple):
 
 def init_producer_id(transactional_id: str, producer_id: int, epoch: int, timeout_ms: int) -> Request:
     """Request a new epoch. The first time, id and epoch are -1. Brokers before 2.5 do not know these fields: without
-    them, a producer that has a successor would fence it.
+    them, a producer that has a successor would fence the successor.
     """
     message = _InitProducerId(
         transactional_id=transactional_id,
@@ -78,7 +78,7 @@ def commit_offsets(
     group: ConsumerGroupMetadata,
     offsets: Mapping[TopicPartition, int],
 ) -> Request:
-    """Members need a broker from 2.5 on."""
+    """If ``group`` names a member, the broker must be 2.5 or later."""
     topics: dict[str, list[Any]] = {}
     for tp, offset in offsets.items():
         partition = _CommitPartition(

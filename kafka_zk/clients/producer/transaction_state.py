@@ -280,7 +280,7 @@ class TransactionState:
             self._fatal(TransactionFatal(str(error), error.code))
 
     def answer_lost(self) -> None:
-        """A request may still arrive, in a later transaction, so that one needs another epoch (KAFKA-17754)."""
+        """The request may still arrive in a later transaction, which therefore needs another epoch (KAFKA-17754)."""
         self.needs_epoch_bump = True
 
     def epoch_bumped(self) -> None:

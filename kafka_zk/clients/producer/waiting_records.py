@@ -88,7 +88,7 @@ class WaitingRecords:
         """Fail all waiting records with ``error``, without calling ``on_failed``."""
         waiting = [each for queue in self._queues() for each in _pop_until(queue, _FOR_EVER)]
         for search in list(self._searches.values()):
-            search.cancel()  # wakes up, finds its queue empty and ends
+            search.cancel()  # the search wakes up, finds its queue empty and ends
         _fail(waiting, error)
         self._moved.fire()
 

@@ -37,7 +37,7 @@ OF_CLUSTER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIE
 
 
 def authorize(services: Services, context: RequestContext, operation: Operation, resource: Any) -> None:
-    """Raise TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED."""
+    """Raise TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED unless the operation is allowed."""
     if resource.resource_type == ResourceType.TOPIC:
         allowed = services.authorizer.authorize(context, operation, topic(resource.resource_name))
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -106,7 +106,7 @@ async def topic_properties(services: Services, name: str) -> dict[str, str]:
 async def change_topic(
     services: Services, name: str, before: Mapping[str, str], properties: Mapping[str, str], *, validate_only: bool
 ) -> None:
-    """Replace a topic's configuration ``before``, and notify all brokers. Raises: ApiError, RegistryError."""
+    """Replace a topic's configuration (``before``), and notify all brokers. Raises: ApiError, RegistryError."""
     if name not in services.metadata.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     config_values.check_stays_tiered(name, before, properties)

@@ -173,7 +173,7 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
             value = config_values.to_text(config_values.parse(key, known.type, texts[key]))
         else:
             value = texts.get(key, known.default)
-        # Kafka cannot change the key at run time, or only this broker cannot. For a store's key, its base key decides.
+        # True if Kafka or this broker cannot change the key at run time. For a store's key, its base key decides.
         read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS
         return _entry(key, value, found, known.type if known else None, documentation(key), read_only=read_only)
 

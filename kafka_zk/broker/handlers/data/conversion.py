@@ -2,7 +2,7 @@
 and 1: magic 0; 2 and 3: magic 1).
 
 A conversion costs CPU per record and can multiply the bytes. So one fetch converts at most ``PART_BYTES`` per
-partition, and in total as many records as one batch can have; a response may be smaller than requested. The reactor
+partition, and in total no more records than one batch can have; a response may be smaller than requested. The reactor
 works between parts, a helper process does large conversions, and each batch takes memory from the broker's budget.
 Without free memory, a fetch without results waits, and a fetch with results returns them: no fetch waits while it holds
 converted bytes.
@@ -32,8 +32,8 @@ from kafka_zk.storage.segments.segment import Segment
 from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 PART_BYTES = 256 * 1024
-_RECORD_COST_BYTES = 64  # memory per record besides its bytes
-_MESSAGE_BYTES = 34  # size of a magic-1 message, besides key and value
+_RECORD_COST_BYTES = 64  # memory per record, in addition to its bytes
+_MESSAGE_BYTES = 34  # size of a magic-1 message without key and value
 MAGIC_2_SINCE_PRODUCE = 3
 MAGIC_2_SINCE_FETCH = 4
 _MAGIC_1_SINCE_FETCH = 2
@@ -77,8 +77,8 @@ def read(
 ) -> FetchedPartition:
     """Read one partition for a fetch of version 0 to 3, without conversion.
 
-    Version 3 returns a first batch above the client's limit if nothing precedes it; 0 to 2 then return nothing, as in
-    Kafka since magic 2.
+    Version 3 returns a first batch above the client's limit if nothing precedes it. Versions 0 to 2 return nothing in
+    that case, as in Kafka since magic 2.
     """
     limit_bytes = min(fetch.partition_max_bytes, left_bytes)
     try:

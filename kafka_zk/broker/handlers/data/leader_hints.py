@@ -29,7 +29,7 @@ class LeaderHints:
         self.endpoints: dict[int, NodeEndpoint] = {}
 
     def of(self, tp: TopicPartition) -> CurrentLeader:
-        """The leader that this broker's replica knows; without a replica here, the leader in the metadata cache."""
+        """The leader that this broker's replica knows. Without a replica, the leader in the metadata cache."""
         partition = self._services.replicas.partitions.get(tp)
         is_here = partition is not None and partition.role is not Role.OFFLINE
         known = partition if is_here else self._services.metadata.partition(*tp)

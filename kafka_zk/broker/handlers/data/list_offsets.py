@@ -66,7 +66,10 @@ class _Lookup(NamedTuple):
 
 
 class _RemoteLookup(NamedTuple):
-    """A lookup that begins in remote storage. The search returns the offset, and where the local log began."""
+    """A lookup that begins in remote storage.
+
+    The search returns the found offset, and the first local offset at the time when the search began.
+    """
 
     lookup: _Lookup
     search: RemoteSearch[tuple[TimestampOffset | None, int]]
@@ -204,8 +207,8 @@ async def _remote_offset(remote: "RemoteReads", lookup: _Lookup) -> tuple[Timest
 
 
 async def _after_search(asked: _Asked, remote: _RemoteLookup) -> TimestampOffset:
-    """The result of a search in remote storage; if it found nothing, of one in the local log. Raises what the search
-    raised."""
+    """The result of a search in remote storage. If the search found nothing, the result of a search in the local log.
+    Raises what the search in remote storage raised."""
     lookup = remote.lookup
     with _reading(asked.services, lookup.log):
         found, local_start = remote.search.result

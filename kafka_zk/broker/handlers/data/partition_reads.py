@@ -109,7 +109,7 @@ class PartitionReads:
                 entry.tp, records, self.isolation
             )
         except EXPECTED:
-            return True  # the next request reads there, and gets the error
+            return True  # the next request reads from there, and gets the error
 
     def has_something(self, entry: RequestedPartition, before: FetchedPartition | None = None) -> bool:
         """True if a read would return records, an error, or another high watermark or log start offset."""

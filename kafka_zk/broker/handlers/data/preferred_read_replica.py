@@ -14,7 +14,7 @@ from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest
 from kafka_zk.protocol.request import RequestContext
 
 Elsewhere = Callable[[TopicPartition, FetchPartition], FetchedPartition | None]
-"""The result for a partition that the consumer should read from another broker; None if it should read here."""
+"""The result for a partition that the consumer should read from another broker; None if it should not."""
 
 
 def read_elsewhere(services: Services, context: RequestContext, request: FetchRequest) -> Elsewhere | None:

@@ -31,8 +31,8 @@ from kafka_zk.storage.records.record_batch import CODEC_MASK, Buffer
 
 _ZSTD_SINCE = 7
 _MANY = 100  # a topic's partitions checked in one turn
-_ADMIN_CLIENT_ID = "__admin_client"  # Kafka lets it write to internal topics, to repair them
-_ATTRIBUTES_POSITION = 22  # position of the lower byte in a batch
+_ADMIN_CLIENT_ID = "__admin_client"  # Kafka lets this client write to internal topics, to repair them
+_ATTRIBUTES_POSITION = 22  # position of the attributes' lower byte in a batch
 
 _NO_PARTITIONS: Mapping[int, object] = {}
 _NO_RECORDS = memoryview(b"")
@@ -139,7 +139,7 @@ async def _checked(
     try:
         if refused is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise ApiError(refused)
-        # A topic being deleted accepts no records, even with its log here.
+        # A topic that is being deleted accepts no records, even if its log still exists on this broker.
         if services.metadata.partition(*tp) is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if refused is not None:

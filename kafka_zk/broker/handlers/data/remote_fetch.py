@@ -105,8 +105,8 @@ def _begin(
 
 
 async def _wait(services: Services, remote: "RemoteReads", begun: Sequence[_Read]) -> bool:
-    """Wait until the reads have ended, for at most ``remote.fetch.max.wait.ms``. Leave those that have not, and return
-    True if there are any. Raises ClientGone, after it has left all."""
+    """Wait until the reads have ended, for at most ``remote.fetch.max.wait.ms``. Leave the reads that have not ended,
+    and return True if there are any. Raises ClientGone, after it has left all."""
     late = begun
     try:
         await _ended(pause(services.clock, services.config.remote_fetch_max_wait_ms / 1000), begun)

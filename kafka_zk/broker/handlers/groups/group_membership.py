@@ -119,7 +119,7 @@ async def heartbeat(services: Services, context: RequestContext, header: Request
 
 
 async def leave(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return each member's code. Before version 3, the response has one code, of the only member."""
+    """Return each member's code. Before version 3, the response has one code, for the only member."""
     many = header.api_version >= _MANY_LEAVE_SINCE
     if _may_read(services, context, request.group_id):
         members = request.members if many else [LeavingMember(member_id=request.member_id)]

@@ -16,7 +16,7 @@ _log = Logger()
 async def confirm_controller(services: Services, context: RequestContext, controller_epoch: int) -> None:
     """Check in ZooKeeper that this controller was elected; ``refusal`` uses the result.
 
-    Raises: ProtocolError if ZooKeeper is unavailable. It closes the connection, and the controller retries.
+    Raises: ProtocolError if ZooKeeper is unavailable. The error closes the connection, and the controller retries.
     """
     if not _may_act_for_the_cluster(services, context):
         return

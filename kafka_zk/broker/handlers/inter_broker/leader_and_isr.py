@@ -76,8 +76,8 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
 
 
 def _is_possible(topic: str, state: Any) -> bool:
-    """True if the state is safe: topic names become paths, which must not lead outside the log directory, and one
-    partition with all its replicas is handled in one turn."""
+    """True if the state is safe: topic names become paths, which must not lead outside the log directory. The
+    replicas are limited, because all replicas of a partition are handled in one turn."""
     return (
         is_legal_name(topic)
         and state.partition_index >= 0

@@ -1,7 +1,8 @@
 """DescribeClientQuotas and AlterClientQuotas (KIP-546), of users, client ids and addresses.
 
-Any broker serves both: all follow the change notifications. Writes are conditional, so concurrent changes all take
-effect. A quota of 0 (except for addresses), infinity or NaN is rejected: Kafka accepts it and throttles no client.
+Any broker serves both APIs, because all brokers follow the change notifications. Writes are conditional, so concurrent
+changes all take effect. A quota of 0 (except for addresses), infinity or NaN is rejected: Kafka accepts it and
+throttles no client.
 Source: KafkaApis.handleDescribeClientQuotasRequest, ZkAdminManager.describeClientQuotas and alterClientQuotas@3.9.
 """
 

@@ -48,7 +48,7 @@ async def create(services: Services, context: RequestContext, header: RequestHea
 
 def _tokens_for_creation(services: Services, context: RequestContext, request: Any, owner: Principal) -> Any:
     _check_allowed(context)
-    if owner.type != USER:  # Kafka issues a token that authenticates the user of this name
+    if owner.type != USER:  # Kafka would issue a token that authenticates the user with this name
         raise ApiError(ErrorCode.INVALID_PRINCIPAL_TYPE)
     is_for_another = owner != _principal(context)
     if is_for_another and not services.authorizer.authorize(

@@ -101,7 +101,7 @@ def _plan(
     services: Services, context: RequestContext, header: RequestHeader, wanted: Any, times: int, planned_count: int
 ) -> NewTopic:
     if not services.controller.is_active or not services.metadata.brokers:
-        # This broker does not know the live brokers yet, so the client must retry.
+        # This broker is not the controller, or does not know the live brokers yet, so the client must retry.
         raise ApiError(ErrorCode.NOT_CONTROLLER)
     if wanted.name == CLUSTER_METADATA_TOPIC:
         problem = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."

@@ -68,8 +68,8 @@ def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
 
 
 class _Hidden(ApiError):
-    """An error that must not reveal the topic's name, because the client may not describe the topic, or this was not
-    checked."""
+    """An error that must not reveal the topic's name, because the client may not describe the topic, or because its
+    permission was not checked."""
 
 
 async def _delete(

@@ -1,4 +1,4 @@
-"""ElectLeaders, preferred or unclean. The controller responds when its broker's metadata contains the leaders.
+"""ElectLeaders: preferred or unclean elections. The controller responds when its metadata contains the leaders.
 
     2  flexible    1  unclean elections, an error for the whole request    0  preferred leaders only
 
@@ -58,7 +58,7 @@ def _wanted(services: Services, request: Any) -> list[TopicPartition]:
 async def _known(
     services: Services, outcomes: Mapping[TopicPartition, ElectionOutcome], timeout_ms: int
 ) -> Mapping[TopicPartition, ElectionOutcome]:
-    """Wait for the elected leaders in the metadata; after the timeout, missing ones get REQUEST_TIMED_OUT."""
+    """Wait until the metadata contains the elected leaders. After the timeout, the others get REQUEST_TIMED_OUT."""
     missing = {tp: outcome for tp, outcome in outcomes.items() if isinstance(outcome, int)}
 
     def all_known() -> bool:

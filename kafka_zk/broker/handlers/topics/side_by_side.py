@@ -16,8 +16,8 @@ AT_ONCE = 200
 
 
 async def side_by_side(clock: Timers, work: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
-    """Results in order; an exception in EXPECTED is a result. At most AT_ONCE coroutines of ``work`` run at a time, and
-    other requests get their turn between them."""
+    """The results of ``work``, in order; an exception in EXPECTED counts as a result. At most AT_ONCE coroutines run at
+    a time, and other requests get their turn between them."""
     turns = Turns(clock, ignores_disconnect=True)
     outcomes: list[T | Exception] = []
     remaining = iter(work)

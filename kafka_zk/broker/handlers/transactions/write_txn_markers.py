@@ -84,8 +84,8 @@ def write(
 def _parts(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]], written: Written
 ) -> list[_Part]:
-    """Group markers into appends, in request order if a producer has several. A partition without a log here only gets
-    a code in ``written``."""
+    """Group markers into appends, in request order if a producer has several. A partition without a log on this broker
+    only gets a code in ``written``."""
     now_ms, logs = services.clock.wall_ms(), services.replicas.logs
     most = MAX_MARKERS_PER_WRITE if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
     full: list[_Part] = []
@@ -94,7 +94,7 @@ def _parts(
         codes = written.setdefault(marker.producer_id, {})
         batch = batch_of(marker, now_ms)
         for tp in tps:
-            codes[tp] = _UNKNOWN  # replaced if its log is here; keeps the request order
+            codes[tp] = _UNKNOWN  # replaced if the log exists; set now to keep the request order
             batches = parts.get(tp)
             if batches is not None and len(batches) < most:
                 batches.append(batch)
