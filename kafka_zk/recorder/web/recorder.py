@@ -22,7 +22,7 @@ INTERVAL_S = 0.1
 RETRY_POLLS = 10
 """Polls skipped after a failure."""
 MOST_KEPT = 100_000
-"""Entries that wait for disk space; later ones are counted and dropped."""
+"""Maximum number of entries that wait for disk space; later ones are counted and dropped."""
 
 _log = Logger()
 
