@@ -144,7 +144,8 @@ def _observed(client: "KazooBlockingClient", group: str, topics: tuple[str, ...]
     from kafka_zk.spark_jobs.extraction.status import Observed
 
     hold = GroupHold(client, group, "")
-    members = len(run_blocking(ConsumerRegistry(client, group).members()))  # first: a run writes last, then leaves
+    # The members first: a run writes everything before it leaves, so nothing is missing if no member is left.
+    members = len(run_blocking(ConsumerRegistry(client, group).members()))
     written = run_blocking(hold.written_manifest())
     registry = OffsetRegistry(client, group)
     known = set(run_blocking(registry.partitions()))

@@ -88,7 +88,7 @@ class Entries:
 
     @property
     def first(self) -> int:
-        """Number of the oldest entry; 1 without entries. Older entries in the table only complete the state at that point.
+        """Number of the oldest entry; 1 without entries. Entries before it only complete the state at that point.
 
         The number is read each time, because another process may drop entries of the file.
         """

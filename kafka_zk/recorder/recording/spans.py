@@ -105,8 +105,8 @@ class Spans:
                                        (time_ms, kind))  # fmt: skip
 
     def forget_before(self, time_ms: int) -> None:
-        """Drop the spans that ended before a moment, and lanes that have had no holder since: those of members, and those
-        of a group's partitions if no partition of the topic has had a holder since. The caller commits.
+        """Drop the spans that ended before a moment, and lanes that have had no holder since: those of members, and
+        those of a group's partitions if no partition of the topic has had a holder since. The caller commits.
         """
         self._database.execute("delete from spans where to_ms < ?", (time_ms,))
         self._database.execute(
