@@ -98,7 +98,7 @@ def _tables(database: sqlite3.Connection) -> set[tuple[str, str, str | None]]:
 
 
 def _check_whole(path: Path) -> None:
-    """A copy that was cut off may still open, and fail later. Raises NoRecording.
+    """Raises NoRecording if the file is cut off: such a copy may open, and fail later.
 
     Source: https://sqlite.org/fileformat2.html, "The Database Header": page size, change counter, number of pages.
     """

@@ -1,8 +1,8 @@
 """Divides a bounded recording into parts by time, and decides which of them are dropped. Pure.
 
 Time is the latest time of an entry so far, but never later than the present: a process whose clock is wrong can neither
-cause parts to be dropped nor prevent it. If the recorder's own clock was ahead, parts are dropped again when it is
-right.
+cause parts to be dropped nor prevent it. If the recorder's own clock was ahead, dropping continues as
+soon as it is right.
 """
 
 from collections.abc import Iterable

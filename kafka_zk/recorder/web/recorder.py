@@ -65,7 +65,7 @@ class Recorder:
 
     @property
     def skew_ms(self) -> int:
-        """How far the cluster's clock is ahead of this machine's; 0 if they agree or it is not known."""
+        """How far the cluster's clock is ahead of this machine's; 0 if the clocks agree or this is unknown."""
         return 0 if self._clocks is None else self._clocks.skew_ms
 
     def start(self) -> "Deferred[Any]":
