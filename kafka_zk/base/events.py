@@ -35,7 +35,7 @@ def ignore(event: Event) -> None:
 
 
 def harmless(observe: Observe) -> Observe:
-    """Exceptions of the observer are only logged: a member must not lose its partitions to a full disk."""
+    """An observer that logs the exceptions of ``observe``: a full disk must not cost a member its partitions."""
     if observe is ignore:
         return ignore
 

@@ -10,8 +10,8 @@ from typing import Any
 
 
 def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The package's ``__getattr__`` and ``__dir__``, which lets interactive shells complete names that are not imported
-    yet. ``modules``: public name -> the module that defines it.
+    """The package's ``__getattr__`` and ``__dir__``. With ``__dir__``, interactive shells complete names that are not
+    imported yet. ``modules``: public name -> the module that defines it.
     """
 
     def get(name: str) -> Any:

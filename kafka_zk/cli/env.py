@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kafka_zk.cli.installation import Finding
 
 TOOLS = ("native", "java", "zookeeper", "pyspark", "docker", "podman", "kcat")
-"""Names that ``--require`` takes besides those of extras."""
+"""Names that ``--require`` takes, in addition to those of extras."""
 
 
 @click.command("env", short_help="What is installed, what is missing, and what to do.")

@@ -54,7 +54,7 @@ def run(arguments: list[str] | None = None) -> int:
         begin_command()
         code = cli.main(args=arguments, prog_name="kafka-zk", standalone_mode=False)
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0  # the command's own, by Context.exit
+        return code if isinstance(code, int) else 0  # the code that the command passed to Context.exit
     except KeyboardInterrupt:
         return _interrupted()
     except BrokenPipeError:  # the reader of the output has exited, as `head` does

@@ -45,7 +45,7 @@ class TopicDescription:
 
 
 class WantedTopic(NamedTuple):
-    """A topic to create. None means the broker's default or, for ``assignment``, none."""
+    """A topic to create. None means the broker's default or, for ``assignment``, that no replicas are given."""
 
     name: str
     partitions: int | None

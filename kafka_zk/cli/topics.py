@@ -129,7 +129,7 @@ def delete(wanted: tuple[str, ...], if_exists: bool, bootstrap: str, zookeeper: 
 
 
 def _parse_assignment(text: str) -> Assignment:
-    """``0:1,1:2``: commas separate partitions, colons the brokers of one."""
+    """``0:1,1:2``: commas separate partitions, colons the brokers of one partition."""
     assignment: dict[int, list[int]] = {}
     for partition, part in enumerate(text.strip().split(",")):
         for broker in (decimal_integer(each.strip(), NATURAL_INT32) for each in part.split(":")):

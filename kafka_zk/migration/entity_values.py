@@ -47,7 +47,7 @@ def _is_valid(key: str, value: str, has_only_quotas: bool) -> bool:
 
 
 def double(text: str) -> float | None:
-    """The number as Java reads it; None if it does not."""
+    """The number as Java reads it; None if Java rejects the string."""
     number = text.strip(_BLANKS)
     if _DOUBLE.fullmatch(number) is None:
         return None

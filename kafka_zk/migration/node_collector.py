@@ -96,7 +96,7 @@ class NodeCollector:
         return refused
 
     async def quorum(self, addresses: Mapping[int, Address]) -> Fact[Quorum]:
-        """The quorum, as its leader describes it; only the leader can."""
+        """The quorum, which only its leader can describe."""
         refused: Unknown = _NO_QUORUM
         for node_id, address in addresses.items():
             answer = await self._fact(f"controller {node_id} for its quorum", address, self._quorum(address))

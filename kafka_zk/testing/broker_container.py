@@ -115,7 +115,7 @@ class KafkaZkContainer(DockerContainer):
         chroot: in ``zookeeper``, if that is a container or an ensemble.
         data_dir: a folder on this machine for the log; by default it is in the container.
         login: the security of ``view``'s connections.
-        takes_faults: serve the JSON API for faults on a free port of this machine, which only it can reach.
+        takes_faults: serve the JSON API for faults on a free port that only this machine can reach.
 
     ``stop`` ends the broker and keeps its data for the next ``start``; the end of the ``with`` block, ``remove`` or
     ``stop(force=True)`` removes the container.

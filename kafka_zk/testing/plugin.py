@@ -389,8 +389,8 @@ def make_cluster(
 
 @pytest.fixture
 def make_topic(request: pytest.FixtureRequest, _server_logs: "ServerLogs") -> MakeTopic:
-    """``make_topic(name=None, partitions=1, config=None, cluster=None)``: create a topic and return its name, which is
-    unique by default; without ``cluster`` in the shared cluster."""
+    """``make_topic(name=None, partitions=1, config=None, cluster=None)``: create a topic, by default with a unique name
+    in the shared cluster, and return its name."""
     from kafka_zk.testing.clients import create_topic
 
     def make(

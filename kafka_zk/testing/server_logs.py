@@ -98,7 +98,7 @@ class ServerLogs:
     def watched(
         self, server: Server, *, shared: bool = False, start: Callable[[Server], object] | None = None
     ) -> Iterator[Server]:
-        """Run a server within the block. ``shared``: used by several tests. ``start``: starts it instead."""
+        """Run a server within the block. ``shared``: used by several tests. ``start``: called first, to start it."""
         (self._shared if shared else self._own).append(server)
         if start is not None:
             start(server)

@@ -36,8 +36,8 @@ sync_data: Callable[[int], None] = getattr(os, "fdatasync", sync) if _FULL_SYNC 
 
 
 def is_cached(descriptor: int, positions: Iterable[int]) -> bool:
-    """True if the pages at these positions can be read without disk access. False also if that is unknown, as
-    everywhere but on Linux."""
+    """True if the pages at these positions can be read without disk access. False if that is unknown, as on every
+    system other than Linux."""
     if _NOWAIT is None:
         return False
     page = bytearray(1)

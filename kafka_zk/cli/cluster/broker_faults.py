@@ -1,7 +1,7 @@
 """The faults that ``kafka-zk up`` applies to its brokers for ``kafka-zk break``.
 
-Only ``up`` can apply them, because it owns the proxies and is the parent of the brokers. So their process ids are not
-reused while it waits for them, and restarted brokers end with the others.
+Only ``up`` can apply them, because it owns the proxies and is the parent of the brokers. A broker's process id is not
+reused before its parent has waited for it, and restarted brokers end with the others.
 """
 
 from collections.abc import Callable, Mapping

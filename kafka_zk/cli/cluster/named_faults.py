@@ -20,7 +20,7 @@ from kafka_zk.cli.terminal.properties import KEY_VALUE
 from kafka_zk.embedded.fault_client import BrokerGone, CarriedOutElsewhere, FaultClient
 from kafka_zk.embedded.fault_token import FAULTS_FILE
 
-_NAMES = [name for name in KINDS if name != "intercept"]  # it calls a function of the process that begins it
+_NAMES = [name for name in KINDS if name != "intercept"]  # intercept needs a program whose functions it calls
 _OF_ONE_BROKER = frozenset({"expire_session", "disk_full"})
 
 Document = dict[str, Any]

@@ -21,8 +21,8 @@ _FRAME = 'sandbox="allow-scripts allow-downloads" width="100%" height="800" load
 
 
 def open_recording(name: str) -> tuple[Recording, None, str]:
-    """Open a recording, a saved part of one, or a scenario, which is run first. There is no live cluster. The string
-    describes the recording.
+    """Open a recording, a saved part of one, or a scenario, which is run first. Returns the recording, None in
+    place of a live cluster, and the recording's description.
 
     Raises: NoRecording, CommandFailed, sqlite3.Error, OSError.
     """
@@ -54,7 +54,7 @@ def save_recording(name: str, target: Path) -> str:
 
 class Exported(NamedTuple):
     """A page that was written. ``page_bytes`` include the recording's ``recording_bytes``. ``iframe``: markup that
-    embeds it, at ``moment``, if its directory is beside the page that embeds it.
+    shows it, at ``moment``, in another page, whose file must be beside the directory of this page.
     """
 
     page: str

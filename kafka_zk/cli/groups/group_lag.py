@@ -81,7 +81,7 @@ class ZookeeperLagMeter(LagMeter):
 
 
 class BrokerLagMeter(LagMeter):
-    """Offsets are at the group's coordinator."""
+    """For a broker group, whose offsets are at its coordinator."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         super().__init__()

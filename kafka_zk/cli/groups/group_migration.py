@@ -118,7 +118,9 @@ class Migration:
         return unusable
 
     def _write(self, group: str, to: GroupKind, moves: Offsets) -> Collection[TopicPartition]:
-        """Return the partitions that another client has written since. Brokers refuse while there are members."""
+        """Return the partitions that another client has written since ``moves`` was planned. Empty for brokers, which
+        refuse to store offsets while the group has members.
+        """
         if to is GroupKind.BROKER:
             self._brokers.store(group, moves)
             return ()

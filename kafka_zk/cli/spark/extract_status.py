@@ -144,7 +144,8 @@ def _observed(client: "KazooBlockingClient", group: str, topics: tuple[str, ...]
     from kafka_zk.spark_jobs.extraction.status import Observed
 
     hold = GroupHold(client, group, "")
-    members = len(run_blocking(ConsumerRegistry(client, group).members()))  # first: a run writes last, then leaves
+    # The members first: a run writes everything before it leaves, so nothing is missing if no member is left.
+    members = len(run_blocking(ConsumerRegistry(client, group).members()))
     written = run_blocking(hold.written_manifest())
     registry = OffsetRegistry(client, group)
     known = set(run_blocking(registry.partitions()))
@@ -176,8 +177,8 @@ def _observed(client: "KazooBlockingClient", group: str, topics: tuple[str, ...]
 def _bounds(
     servers: str, partitions: "list[TopicPartition]"
 ) -> "tuple[dict[TopicPartition, int | str], dict[TopicPartition, int | str]]":
-    """The logs' first offsets, and their last stable ones. A failure is returned as the result of its partitions, so a
-    partition without a leader delays no other. Raises KafkaError if no broker can be reached.
+    """The logs' first offsets, and their last stable ones. For a partition whose request failed, the
+    result is the error, so a partition without a leader delays no other. Raises KafkaError if no broker can be reached.
     """
     from kafka_zk.cli.terminal.brokers import broker_admin
     from kafka_zk.clients.connection.errors import KafkaError

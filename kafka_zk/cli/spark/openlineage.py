@@ -29,7 +29,7 @@ openlineage_option = click.option(
 
 @contextmanager
 def lineage(target: str | None, extraction: "Extraction") -> "Iterator[Callable[[Report], None]]":
-    """Emit START now; after the block, COMPLETE with the report that it handed over, or FAIL with its error."""
+    """Emit START now; after the block, COMPLETE with the report that the block handed over, or FAIL with its error."""
     if target is None:
         yield lambda _: None
         return

@@ -30,7 +30,7 @@ def zookeeper_client(servers: str) -> Iterator[KazooBlockingClient]:
 
 @contextlib.contextmanager
 def zookeeper_session(servers: str, security: Security | None = None) -> Iterator[KazooBlockingClient]:
-    """A connected client, with ``security`` or that of the command's ``--zk-tls-config-file``.
+    """A connected client. ``security``: by default that of the command's ``--zk-tls-config-file``.
 
     A missing chroot is an error, because reading must not create it.
 

@@ -39,7 +39,7 @@ from kafka_zk.storage.tiered.tier_check import LogFacts, TierFacts, TopicFacts
 from kafka_zk.storage.tiered.uuid_text import id_text
 
 _MOST_OBJECTS = 2_000_000
-"""Their keys take about 600 MB of memory."""
+"""Maximum number of objects in a bucket. Their keys take about 600 MB of memory."""
 _CONFIGS_AT_ONCE = 200
 _MANIFESTS_AT_ONCE = 8
 _ENABLE = "remote.storage.enable"

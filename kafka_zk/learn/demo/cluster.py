@@ -42,7 +42,7 @@ class DemoCluster:
         return self._process.pid
 
     def start(self) -> Iterator[dict[str, Any]]:
-        """Events: "zookeeper", "broker" and "registered" for each broker, then "ready".
+        """Start ``up``. Yields its events: "zookeeper", "broker" and "registered" for each broker, then "ready".
 
         Raises: ProcessFailed with the message of ``up``.
         """

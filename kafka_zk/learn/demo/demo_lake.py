@@ -63,7 +63,7 @@ class DemoLake:
         threading.Thread(target=self._read, args=(self._process,), name="Spark's events", daemon=True).start()
 
     def wait_started(self) -> tuple[float, float]:
-        """Returns the seconds of Spark's start and of this wait."""
+        """Returns how long Spark's start and this wait took, in seconds."""
         asked_s = time.monotonic()
         event = self._answer()
         return event["seconds"], time.monotonic() - asked_s
@@ -114,7 +114,7 @@ class DemoLake:
 
     @staticmethod
     def count_by(column: str, folders: Iterable[str]) -> dict[str, int]:
-        """Rows of published folders by the values of a column, without Spark."""
+        """The number of rows in published folders for each value of a column, without Spark."""
         import pyarrow.dataset
 
         found: dict[str, int] = {}

@@ -97,7 +97,7 @@ class DemoGroup(ABC):
         self.settle()
 
     def settle(self) -> None:
-        """All members share the partitions and no rebalance is in progress."""
+        """Wait until all members share the partitions and no rebalance is in progress. Raises DemoFailed."""
         deadline_s = time.monotonic() + SETTLE_TIMEOUT_S
         wanted = {self._consumer_id(name) for name in self._members}
         while not self._is_shared_by(wanted) or not self._timeline.calm:
@@ -125,7 +125,7 @@ class DemoGroup(ABC):
 
     @abstractmethod
     def _consumer_id(self, name: str) -> str:
-        """The id of a member of that name in ``_owners``."""
+        """The member's id, as ``_owners`` returns it."""
 
     @abstractmethod
     def _owners(self) -> Mapping[TopicPartition, str]:

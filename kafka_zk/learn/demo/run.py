@@ -274,7 +274,7 @@ class Demo:
             tell("dora starts")
             group.join("dora")
             tell(f"ben is killed; the session, and with it the claims, lasts up to {SESSION_TIMEOUT_MS // 1000} s")
-            other.start("emil", "fay")  # they join their group during this time
+            other.start("emil", "fay")  # they join their group while ben's session lasts
             group.kill("ben")
             tell("emil and fay have started meanwhile, in a group that a broker coordinates")
             other.settle()

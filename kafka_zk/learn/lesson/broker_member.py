@@ -61,7 +61,7 @@ class BrokerMember(LessonMember):
         self._thread.call(cut)
 
     def close(self) -> None:
-        """A killed member cannot reach the coordinator and only ends."""
+        """Leave the group. Does nothing after ``kill``."""
         if not self._killed:
             super().close()
 

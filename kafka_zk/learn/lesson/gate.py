@@ -1,6 +1,6 @@
 """A gate between ZooKeeper and the members of a lesson, which shows every watch that fires and then delays it.
 
-A delayed watch delays only its member's notification; sessions stay alive. The lesson's clock stops during it.
+A delayed watch delays only its member's notification; sessions stay alive. The lesson's clock stops during the delay.
 """
 
 import queue

@@ -25,7 +25,7 @@ Ask = Callable[[], Key]
 
 
 def ask() -> Key:
-    """The end of the input is ``QUIT``."""
+    """The key that the reader presses; ``QUIT`` at the end of the input."""
     return _ask_on_terminal() if sys.stdin.isatty() else _ask_for_lines()
 
 

@@ -22,7 +22,7 @@ from kafka_zk.security.acl import ResourceType as Resource
 
 CHAPTER = 10
 WRITER, LEADER = 0, 1
-"""Brokers: of the admin client, and the leader of the topic."""
+"""The broker that the admin client asks, and the topic's leader."""
 BYTE_RATE = 100_000
 RECORD_BYTES, RECORDS = 10_000, 60
 _KINDS = (ClientsSeen, Denied, Reread)

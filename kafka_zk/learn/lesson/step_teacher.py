@@ -1,4 +1,4 @@
-"""A lesson as steps of a recording, which never stops; readers of the page have their own pace."""
+"""Records a lesson as steps, without stops, because readers of the page choose their own pace."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -15,7 +15,7 @@ _REFUSED = re.compile(r"Unable to register broker \d+ because the controller ret
 
 class BrokerLog(ProcessLog):
     """The log of one start. ``refusal``: the error with which the controller refuses to register the broker, empty if
-    it does not."""
+    it has not refused."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__(secrets)

@@ -1,8 +1,8 @@
 """A broker without data, as a KRaft controller sees it: it registers, sends heartbeats, and may be fenced. Pure.
 
-A stand-in is first a broker of ZooKeeper in migration mode and then one of KRaft, like a broker that is restarted: it
-asks to be fenced, and registers again with another incarnation id. Its heartbeats claim that it has read all metadata,
-which the controller believes.
+A stand-in is first a ZooKeeper broker in migration mode and then a KRaft broker. In between it does what a restarted
+broker does: it asks to be fenced, and registers again with another incarnation id. Its heartbeats claim that it has
+read all metadata, which the controller believes.
 
 Source: BrokerLifecycleManager.scala, ClusterControlManager.java and BrokerHeartbeatManager.java@3.9.
 """

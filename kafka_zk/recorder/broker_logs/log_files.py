@@ -23,7 +23,7 @@ MOST_LINE_BYTES = 16 * 1024
 """The rest of a longer line is skipped."""
 _EXCEPTION = re.compile(rb"(?:[\w$]+\.)*[\w$]*(?:Exception|Error)\b")
 _REPEAT_MS = 60_000
-"""A problem that lasts is reported again after this time."""
+"""Minimum time between two reports of a problem that lasts."""
 _HEAD_LINES = 1_000
 """Number of lines at a log's beginning that are searched for the log's time and broker."""
 
@@ -41,7 +41,7 @@ class BrokerLogs:
         self._zone = zone
         self._logs: dict[tuple[Path, str], list[Path]] = {}
         self.problems: list[str] = []
-        """A sentence for each file read so far that could not be read to its end."""
+        """So far, one sentence for each file that could not be read to its end."""
         for file in sorted(folder.rglob("*.log*")):
             name = next((name for name in NAMES if file.name == name or file.name.startswith(f"{name}.")), None)
             if name is not None and file.is_file():

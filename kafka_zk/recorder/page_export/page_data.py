@@ -11,7 +11,7 @@ their folds are those of the whole recording.
     entries, details                         for each entry, its line, and the details that are shown when it is chosen
     explanations                             the explanation of each kind of entry
     wholes                                   for each entry, the last one of its transaction
-    at                                       [time_ms, the last entry until then]
+    at                                       [time_ms, the last entry up to that time]
     states, trees, records                   [number of an entry, patch]
     health, batches                          [time_ms, patch]
     single, groups                           spans of processes; groups of lanes, each with its spans
@@ -71,7 +71,7 @@ def page_data(recording: Recording, described: str, progress: Progress = silent)
     first = recording.entries.first
     try:
         return _PageData(recording, progress).document(described)
-    finally:  # also instead of an error, which is an effect of it
+    finally:  # if entries were dropped, that also explains any other error
         if recording.entries.first > first:
             raise NotExportable("its beginning was dropped meanwhile: save it, and export the saved file")
 
@@ -139,7 +139,7 @@ class _PageData:
         return {"entries": shorts, "details": details, "explanations": explanations}
 
     def _exported(self, entries: list[Document]) -> list[int]:
-        """The numbers of those entries that are in the page: older ones only complete the state at its beginning."""
+        """The numbers of the entries that the page contains. Older entries only complete the state at its beginning."""
         return [each["seq"] for each in entries if each["seq"] >= self._entries[0].seq]
 
     def _each_whole(self, view: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:

@@ -45,7 +45,7 @@ def patch_of(before: Any, after: Any) -> Patch:
 def _of_objects(before: dict[str, Any], after: dict[str, Any]) -> Patch:
     kept = [key for key in before if key in after]
     if [*kept, *(key for key in after if key not in before)] != [*after]:
-        return [after]  # a patch cannot move keys, whose order the page may show
+        return [after]  # the page may show the keys in this order, which a patch cannot change
     removed = [key for key in before if key not in after]
     changed = {key: patch_of(before[key], value) if key in before else [value] for key, value in after.items()}
     return _parts(removed, changed)

@@ -42,9 +42,9 @@ ACTED_MS = 30_000
 LATE_END_MS = 5_000
 """ZooKeeper checks once per tick, so it may end a session late."""
 TOLD_LATE_MS = 2_000
-"""Limit of how late an act may be reported after its effect."""
+"""Maximum time from an effect to the report of the act that caused it."""
 STALE_MS = 5_000
-"""A watch that was set this long after a change did not fire for it."""
+"""A watch that was set this long after a change cannot have fired for that change."""
 _ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
 _BEGINS_SESSIONS = frozenset(("join", "restart"))
 _UNDOES = {"resume": ("pause",), "mend": ("cut", "delay"), "free-disk": ("fill-disk",)}
@@ -122,7 +122,7 @@ class Causality:
         return Cause(act.seq, certain=False)
 
     def ended(self, seq: int, actor: str, time_ms: int, cause: Cause | None) -> None:
-        """Take the end of a session, and its cause if it is known."""
+        """Remember the end of a session. ``cause``: None if unknown."""
         if cause is None:
             _remember(self._ended, actor, _Told(seq, time_ms))
         _remember(self._last_end, actor, _Told(seq, time_ms))
@@ -191,7 +191,7 @@ class Causality:
         return max((each.seq for each in found if each is not None), default=None)
 
     def told(self, seq: int, event: Event) -> list[Explained]:
-        """The entries that an operator's act caused before this event reported the act."""
+        """Take an event. If it reports an operator's act, returns the earlier entries that the act caused."""
         explained: list[Explained] = []
         if isinstance(event, WatchArmed):
             _remember(self._armed, (event.actor, event.path), event.time_ms)

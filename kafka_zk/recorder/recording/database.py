@@ -15,7 +15,7 @@ _HEADER = struct.Struct(">16sH6xII60xI")
 _OPCODES_BETWEEN_SIGNALS = 1_000_000
 """SQLite operations between two checks for signals; without them, Ctrl-C would wait for the end of a query."""
 _LONGEST_WAIT_MS = 1_000
-"""Maximum time that a write waits for another process that reads; the reactor waits with it."""
+"""Maximum time that a write waits for another process that reads. The reactor is blocked during this time."""
 _META = "meta"
 _SCHEMA = "".join((
     f"create table if not exists {_META} (key text primary key, value text);",
@@ -67,7 +67,7 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
 
 
 def _undo_interrupted_write(path: Path) -> None:
-    """A killed recorder leaves a journal, which SQLite applies only if it may write. Raises NoRecording."""
+    """Apply the journal of a killed recorder, for which SQLite needs write access. Raises NoRecording."""
     if not path.with_name(f"{path.name}-journal").is_file():
         return
     try:
@@ -98,7 +98,7 @@ def _tables(database: sqlite3.Connection) -> set[tuple[str, str, str | None]]:
 
 
 def _check_whole(path: Path) -> None:
-    """A copy that was cut off may still open, and fail later. Raises NoRecording.
+    """Raises NoRecording if the file is cut off: such a copy may open, and fail later.
 
     Source: https://sqlite.org/fileformat2.html, "The Database Header": page size, change counter, number of pages.
     """

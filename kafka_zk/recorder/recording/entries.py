@@ -88,9 +88,9 @@ class Entries:
 
     @property
     def first(self) -> int:
-        """Number of the oldest entry; 1 without entries. Older entries that are left only complete the state then.
+        """Number of the oldest entry; 1 without entries. Entries before it only complete the state at that point.
 
-        It is read each time, because another process may drop entries of the file.
+        The number is read each time, because another process may drop entries of the file.
         """
         (first,) = self._row(
             f"select coalesce((select cast(value as integer) from meta where key = '{FIRST}'), "
@@ -121,9 +121,9 @@ class Entries:
         self._database.execute("insert or replace into meta values (?, ?)", (FIRST, str(last + 1)))
 
     def in_force(self, seq: int, sessions: Iterable[int], groups: Iterable[str]) -> set[int]:
-        """The entries up to ``seq`` that still say something about the state after it: the beginnings of live sessions,
-        also of these ``sessions``, the last assignments of these broker groups, each broker's last report about its
-        clients, the watches that are set, and the last transaction.
+        """The entries up to ``seq`` that still describe the state after ``seq``: the beginnings of live sessions and of
+        ``sessions``, the last assignments of the broker groups ``groups``, each broker's last report about its clients,
+        the watches that are set, and the last transaction.
         """
         found = {
             self._row("select min(seq) from entries where session = ? and session != 0 and seq <= ?", each, seq)[0]

@@ -1,8 +1,8 @@
 """Divides a bounded recording into parts by time, and decides which of them are dropped. Pure.
 
 Time is the latest time of an entry so far, but never later than the present: a process whose clock is wrong can neither
-cause parts to be dropped nor prevent it. If the recorder's own clock was ahead, parts are dropped again when it is
-right.
+cause parts to be dropped nor prevent it. If the recorder's own clock was ahead, dropping continues as
+soon as it is right.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ class Parts:
 
     Args:
         keep_ms: what is older than that is dropped, in whole parts.
-        known: the parts so far. The entries of the last one are taken again.
+        known: the parts so far. The caller takes the entries of the last one again.
     """
 
     def __init__(self, keep_ms: int, known: Iterable[Part] = ()) -> None:
@@ -42,16 +42,16 @@ class Parts:
 
     @property
     def oldest_ms(self) -> int:
-        """What is older is dropped."""
+        """Parts that end before this time are dropped."""
         return self._now_ms - self._keep_ms
 
     def take(self, first: int, last: int, time_ms: int, present_ms: int) -> bool:
-        """Take new entries that belong together; the part that they begin, if they begin one, has a full state before
-        it.
+        """Take new entries that belong together. The state is complete before the first of them, so a part may begin
+        there, but not between them.
 
         Args:
-            first, last: their numbers, in the order of their arrival.
-            time_ms: their time.
+            first, last: the entries' numbers, in the order of arrival.
+            time_ms: the entries' time.
             present_ms: the time of the recorder's machine.
         Returns: True if a new part begins with them.
         """
@@ -67,8 +67,7 @@ class Parts:
         return begins
 
     def drop(self, most: int) -> Part | None:
-        """Drop the parts that are too old, at most this number of them; returns the first part that is left, None if
-        nothing was dropped.
+        """Drop parts that are too old, at most ``most``. Returns the first remaining part; None if nothing was dropped.
         """
         old_count = max((at for at, part in enumerate(self._parts, 1) if part.to_ms < self.oldest_ms), default=0)
         del self._parts[: min(old_count, most)]

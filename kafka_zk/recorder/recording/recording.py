@@ -47,7 +47,7 @@ from kafka_zk.registry.client.events import SessionChanged
 
 MOST_IN_MEMORY_BYTES = 256 * 1024 * 1024
 _FORGOTTEN_SHARE = 8
-"""When memory is full, the oldest entries are dropped: one in this number."""
+"""When memory is full, the oldest 1/8 of the entries is dropped."""
 _PARTS = "parts"
 
 
@@ -101,7 +101,7 @@ class Recording:
         self._parts = None if self._keep_ms is None else self._divided(self._keep_ms)
 
     def _divided(self, keep_ms: int) -> Parts:
-        """The parts so far, also of what an earlier recorder has recorded."""
+        """The parts so far, including those of earlier recorders."""
         known = [Part(*each) for each in json.loads(self._meta().get(_PARTS, "[]"))]
         parts, present_ms = Parts(keep_ms, known), self._present_ms()
         for seq, time_ms in self.entries.times_from(known[-1].first if known else self.entries.first):
@@ -225,8 +225,8 @@ class Recording:
         return entry.seq
 
     def _drop_old(self, parts: Parts, new_count: int) -> None:
-        """Drop what is older than what is kept, but only one part more than the new ones: after a pause, everything at
-        once would take too long. The caller commits.
+        """Drop the parts that are too old, but at most one more than have just begun: after a pause, dropping all of
+        them at once would take too long. The caller commits.
         """
         kept = parts.drop(new_count + 1)
         if kept is not None:
@@ -272,8 +272,8 @@ class Recording:
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
-        """What is read within this context belongs together, even if another process drops entries meanwhile. That
-        process waits, so the context must be short. Nothing may be written in it.
+        """All reads within this context see the same state: a process that drops entries waits until the context ends.
+        So keep the context short, and write nothing in it.
         """
         self.database.execute("begin")
         try:

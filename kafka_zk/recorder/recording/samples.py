@@ -1,8 +1,9 @@
 """High watermarks and committed offsets over time, in a recording's database.
 
 Names of series: ``end flights-0`` (high watermark), ``committed board: flights-0``, a topic's sums ``ends flights`` and
-``lag board: flights``, ``heard 0x1f`` (whether a session is silent), ``sampled`` (rounds of questions) and ``turns``
-(rounds that all partitions need). A value is valid until the next one. None: unknown, or the session has ended.
+``lag board: flights``, ``heard 0x1f`` (whether a session is silent), ``sampled`` (finished rounds of questions) and
+``turns`` (turns needed to ask about all partitions). A value is valid until the next one. None: unknown, or the
+session has ended.
 """
 
 import sqlite3

@@ -36,7 +36,7 @@ class Sessions:
             self._database.execute("update entries set actor = ? where session = ?", (actor, signed(session)))
 
     def keep(self, owners: Container[int]) -> None:
-        """Forget other sessions that have no entries."""
+        """Forget the sessions that have no entries, except ``owners``."""
         recorded = {session for (session,) in self._database.execute("select distinct session from entries")}
         self._names = {
             session: name

@@ -46,7 +46,7 @@ def save(recording: Recording, path: Path, first: int, last: int) -> None:
 
 
 def open_shared_file(path: Path) -> Recording:
-    """Open it to read; it is unpacked to a temporary file, which is deleted when this process ends.
+    """Open a shared file to read. It is unpacked to a temporary file, which is deleted when this process ends.
 
     Raises: NoRecording if the file is cut off, damaged or something else; OSError.
     """

@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 class LaneGroup(NamedTuple):
     """Lanes of one kind whose names differ only in the partition. ``stem`` is their prefix, such as ``flights-`` or
-    ``board: flights-``. ``to_ms`` None: one of them is open.
+    ``board: flights-``. ``to_ms`` None: one of the lanes has an open span.
     """
 
     kind: str
@@ -105,8 +105,8 @@ class Spans:
                                        (time_ms, kind))  # fmt: skip
 
     def forget_before(self, time_ms: int) -> None:
-        """Drop the spans that ended before a moment, and lanes that no member has had since: those of members, and of
-        a group's partitions if none of the topic's has a holder. The caller commits.
+        """Drop the spans that ended before a moment, and lanes that have had no holder since: those of members, and
+        those of a group's partitions if no partition of the topic has had a holder since. The caller commits.
         """
         self._database.execute("delete from spans where to_ms < ?", (time_ms,))
         self._database.execute(

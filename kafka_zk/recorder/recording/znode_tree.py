@@ -43,8 +43,8 @@ class ZnodeTree:
         return set(self._ephemerals)
 
     def take(self, transaction: Transaction) -> list[Change]:
-        """Operations that do not fit the znodes are applied as far as possible: if the log is incomplete, for example,
-        it deletes unknown znodes.
+        """Apply a transaction. Operations that do not fit the znodes are applied as far as possible: an incomplete log,
+        for example, may delete unknown znodes.
         """
         changes = []
         for operation in transaction.operations:

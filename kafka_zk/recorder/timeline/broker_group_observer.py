@@ -98,7 +98,7 @@ class BrokerGroupObserver:
         return self._admin.groups.describe_groups([self._group])[self._group]
 
     def _see_state(self, described: GroupDescription, asked_ms: int) -> None:
-        """``asked_ms``: the time before the request, so that the record of the next state is later."""
+        """``asked_ms``: when the request was sent, so that the time is before the record of the next state."""
         if described.state != self._state:
             self._state = described.state
             self._observe(StateSeen(asked_ms, OBSERVER, "state changed", 0, described.state))

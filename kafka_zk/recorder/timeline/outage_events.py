@@ -82,8 +82,8 @@ class IsrMoved(OutageEvent):
 
 @dataclass(frozen=True, slots=True)
 class FailoverDone(OutageEvent):
-    """All partitions that a lost broker led have another leader; or the broker returned, or the log ended, and
-    ``leaderless_count`` of them had none. ``after_ms``: since the end of the broker's session.
+    """All partitions that a lost broker led have another leader; or the broker returned, or the log ended, while
+    ``leaderless_count`` of these partitions had none. ``after_ms``: since the end of the broker's session.
     """
 
     broker_id: int
@@ -106,7 +106,7 @@ class BrokerLogged(OutageEvent):
     """A line of a broker's own log that reports an event. The actor is the broker.
 
     ``kind``: see ``broker_logs.patterns``. ``subject``: the partition or group, "" for neither. ``said``: the fact in a
-    few words. ``file``, ``line_number``, ``line``: where it is, and the line, cut if it is long.
+    few words. ``file``, ``line_number``: the line's place. ``line``: its text, cut if it is long.
     """
 
     kind: str

@@ -96,7 +96,7 @@ class _Round:
     requests_before: dict[str, int]
     requests_after: dict[str, int] = field(default_factory=dict)
     members: MemberChange = field(default_factory=MemberChange)
-    causes: dict[str | int, None] = field(default_factory=dict)  # causes; an int stands for a generation's
+    causes: dict[str | int, None] = field(default_factory=dict)  # an int: a generation, whose reason is the cause
     answered: bool = False  # True if a member has reacted to the last change of members or assignment
     strategy: str = ""
     silences: dict[TopicPartition, list[Silence]] = field(default_factory=dict)

@@ -28,7 +28,7 @@ class Traced(NamedTuple):
 
     @property
     def place(self) -> dict[str, int]:
-        """What is known about the event's exact position, for its entry."""
+        """``microsecond`` and ``number``, each if known, for the event's entry in a recording."""
         known = {} if self.microsecond is None else {"microsecond": self.microsecond}
         return {**known, **({"number": self.number} if self.number else {})}
 

@@ -62,9 +62,9 @@ class ClockSkew:
             self._compare(max(times) - now_ms, now_ms)
 
     def _written(self, transactions: Sequence[Transaction]) -> list[int]:
-        """The times that are certainly of the cluster's clock. A transaction without a zxid was observed, and has this
-        machine's time or a later one. Later transactions may inherit this time, because the times of a source never
-        decrease.
+        """The times that certainly come from the cluster's clock. A transaction without a zxid was observed, and has
+        this machine's time or a later one. Later transactions may inherit this time, because the times of a source
+        never decrease.
         """
         self._observed_ms = max([self._observed_ms, *(each.time_ms for each in transactions if not each.zxid)])
         return [each.time_ms for each in transactions if each.zxid and each.time_ms > self._observed_ms]

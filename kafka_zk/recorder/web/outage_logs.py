@@ -17,7 +17,7 @@ MOST_EVENTS_AT_ONCE = 10_000
 
 
 class Told:
-    """Derives events from transactions, and keeps them until they are read: ``Traces``."""
+    """Derives events from transactions, and keeps them until they are read. Implements ``Traces``."""
 
     def __init__(self) -> None:
         self.failovers = Failovers()

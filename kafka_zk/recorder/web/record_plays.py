@@ -32,7 +32,7 @@ _MOST_FOUND = 2
 
 class Part(NamedTuple):
     """A run of a scenario (a *play*), or a chapter of a lesson, with a cluster of its own. ``first``: the entry before
-    it."""
+    the part."""
 
     name: str
     first: int

@@ -22,7 +22,7 @@ INTERVAL_S = 0.1
 RETRY_POLLS = 10
 """Polls skipped after a failure."""
 MOST_KEPT = 100_000
-"""Entries that wait for disk space; later ones are counted and dropped."""
+"""Maximum number of entries that wait for disk space; later ones are counted and dropped."""
 
 _log = Logger()
 
@@ -65,7 +65,7 @@ class Recorder:
 
     @property
     def skew_ms(self) -> int:
-        """How far the cluster's clock is ahead of this machine's; 0 if they agree or it is not known."""
+        """How far the cluster's clock is ahead of this machine's; 0 if the clocks agree or this is unknown."""
         return 0 if self._clocks is None else self._clocks.skew_ms
 
     def start(self) -> "Deferred[Any]":

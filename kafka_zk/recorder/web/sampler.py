@@ -123,7 +123,7 @@ class Sampler:
 
 
 async def _ends(admin: Asked, leaders: Mapping[TopicPartition, str]) -> dict[TopicPartition, int | None]:
-    """The log ends, with one request per leader: a failed one affects only its own partitions."""
+    """The log ends. Each leader gets its own request, so a failed request affects only that leader's partitions."""
     by_leader: dict[str, list[TopicPartition]] = {}
     for tp, leader in leaders.items():
         by_leader.setdefault(leader, []).append(tp)

@@ -49,7 +49,7 @@ class Step(NamedTuple):
 
 class Play(NamedTuple):
     """Slow motion of at most MOST_STEPS steps. ``lanes``: you, brokers, ZooKeeper and its clients. ``is_whole``: True
-    if all steps are there.
+    if no step is left out.
     """
 
     lanes: tuple[str, ...]
@@ -58,10 +58,10 @@ class Play(NamedTuple):
 
 
 def involved(entries: Sequence[Entry], subject: str, to_ms: int, groups: Collection[str]) -> list[Entry]:
-    """The entries that belong to an episode: those of its subject until its end, and their later effects.
+    """The entries that belong to an episode: those of its subject up to ``to_ms``, and their later effects.
 
     Args:
-        entries: sorted by time, from the episode's begin to AROUND_MS after its end.
+        entries: sorted by time, from the episode's beginning to AROUND_MS after its end.
         groups: all groups in ZooKeeper.
     """
     found: dict[int, Entry] = {}

@@ -37,8 +37,8 @@ MOST_TRACE_BYTES = 4 * 1024 * 1024
 
 class Source(Protocol):
     """``described``: a description of the source. ``misses``: a description of what the source may lack; "" if it lacks
-    nothing. ``behind``: True if the last read did not return everything. ``interrupted``: True if it may have returned
-    late what was written during an interruption.
+    nothing. ``behind``: True if the last read did not return everything. ``interrupted``: True if that read may have
+    returned changes late because of an interruption.
     """
 
     described: str

@@ -25,7 +25,7 @@ _OWN = ("", "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
 
 def write_snapshot(data_dir: Path, zxid: int, znodes: Mapping[str, Znode]) -> Path:
     """``znodes`` by path, without the root and ``/zookeeper``; parents that are missing are added. ``zxid``: not lower
-    than that of any znode. Raises: OSError, FileExistsError if the folder has a snapshot of it.
+    than that of any znode. Raises: OSError, FileExistsError if the folder has a snapshot of this zxid.
     """
     folder = data_dir / "version-2"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

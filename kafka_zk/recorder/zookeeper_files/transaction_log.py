@@ -70,7 +70,7 @@ class SessionClosed:
 
     ``expired``: the server ended the session, because it received nothing within the timeout. Otherwise the client
     closed it.
-    ``inferred``: not from a log, but from the end of these znodes; then ``expired`` is unknown.
+    ``inferred``: the end was concluded from the deletion of these znodes, not read from a log; ``expired`` is unknown.
     """
 
     paths: tuple[str, ...] | None
@@ -120,7 +120,7 @@ class TransactionLogFollower:
 
     @property
     def problems(self) -> list[str]:
-        """A sentence for each file, of those read so far, that is damaged or not a transaction log."""
+        """So far, a sentence for each file that is damaged or is not a transaction log."""
         foreign = (f"{file.name} is not named like a file of a transaction log" for file in self._foreign)
         return [*foreign, *self._problems.values()]
 

@@ -12,7 +12,7 @@ from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client.client import SessionState
 
 DEADLINE_S = 2.0
-"""For one server: to resolve its name, to connect to one of its addresses, and to receive its response."""
+"""Time limit for one server: to resolve its name, to connect to one of its addresses, and to receive its response."""
 _GRACE_S = 0.5
 _LATE_S = 2 * DEADLINE_S
 """A round that took longer says nothing about the servers: this process itself was paused or starved."""
@@ -21,7 +21,7 @@ _MOST_ANSWER_BYTES = 64 * 1024
 _NOT_RESOLVED = Reading(NO_ANSWER, "its name is not resolved")
 
 _Addresses = list[tuple[int, int, int, str, Any]]
-"""As ``socket.getaddrinfo`` returns them."""
+"""The result of ``socket.getaddrinfo``."""
 
 
 class Round(NamedTuple):

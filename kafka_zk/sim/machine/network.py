@@ -112,7 +112,7 @@ class SimNetwork:
         self._cuts[source, target] = None
 
     def hold_back(self, source: str, target: str) -> None:
-        """Everything that ``source`` sends to ``target`` on a connection of now is delayed; new connections work."""
+        """Everything that ``source`` sends to ``target`` on existing connections is delayed; new connections work."""
         for transport in self.transports:
             if transport.process.name == source and transport.there[0] == target:
                 transport.is_held_back = True

@@ -77,7 +77,7 @@ class Stage:
         return [broker.name for broker in self.world.brokers.values()] + [*self.members, *self.producers]
 
     def broker(self, name: str) -> SimBroker:
-        """Raises StageError if there is none."""
+        """Raises StageError if no broker has this name."""
         for broker in self.world.brokers.values():
             if broker.name == name:
                 return broker
@@ -101,7 +101,7 @@ class Stage:
         return client
 
     def member(self, name: str) -> SimGroupMember:
-        """Raises StageError if there is none."""
+        """Raises StageError if no member has this name."""
         if name not in self.members:
             raise StageError(f"no member is called {name}; there are: {', '.join(self.members) or 'none yet'}")
         return self.members[name]
@@ -215,8 +215,8 @@ class Stage:
         return {tp: found[-1].offset + 1 for tp, found in self.logs.items() if tp.topic in self.to_be_read and found}
 
     def violations(self) -> list[str]:
-        """The judges' findings at this moment. Afterwards, ``logs`` has the records that they read, and ``committed``
-        those that readers of committed records get, if there were transactions.
+        """The judges' findings at this moment. Afterwards, ``logs`` has the records that the judges have read, and, if
+        there were transactions, ``committed`` has those that readers of committed records get.
         """
         facts = self.history.facts
         logs = self.logs = {}

@@ -58,7 +58,7 @@ class Measured(NamedTuple):
 
 
 class _Wait(NamedTuple):
-    """The wait of one record, from its acknowledgement until a member receives it, or AFTER_MS."""
+    """The wait of one record, from its acknowledgement until a member receives it, or until AFTER_MS."""
 
     partition: int
     from_ms: float

@@ -152,7 +152,7 @@ class SimTransactionalProducer(SimProducer):
         super()._make(transactional_id=self.name, **options)
 
     async def begin(self) -> None:
-        """Raises: those of ``Producer.init_transactions`` and ``Producer.begin_transaction``."""
+        """Raises the errors of ``Producer.init_transactions`` and ``Producer.begin_transaction``."""
         if not self._is_initialized:
             await self._producer.init_transactions()
             self._is_initialized = True
@@ -161,7 +161,7 @@ class SimTransactionalProducer(SimProducer):
         self._history.add(Began(self._world.now_ms, self.name))
 
     async def end(self, *, is_committed: bool) -> None:
-        """Raises: those of ``Producer.commit_transaction`` or ``Producer.abort_transaction``."""
+        """Raises the errors of ``Producer.commit_transaction`` or ``Producer.abort_transaction``."""
         producer = self._producer
         await (producer.commit_transaction() if is_committed else producer.abort_transaction())
         self.is_in_transaction = False

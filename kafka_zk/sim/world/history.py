@@ -43,7 +43,7 @@ class Began(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The end of a producer's transaction was confirmed to it."""
+    """A producer received the confirmation that its transaction has ended."""
 
     time_ms: float
     actor: str
