@@ -108,7 +108,7 @@ def java_answers(session: Any) -> bool:
 def tell_no_tracebacks(session: Any) -> None:
     """Suppress tracebacks on stderr when the Java process dies, for programs that report errors themselves."""
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs every broken call to the root logger
-    session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # its thread fails when the peer has ended
+    session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # its thread fails when Java has ended
 
 
 def stop(session: Any) -> None:

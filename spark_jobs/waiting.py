@@ -12,7 +12,7 @@ TOLD_AFTER_S = 1.0
 
 
 class Wait:
-    """Reports to ``note``, if there is one, that the block is waiting: after TOLD_AFTER_S, and then each new cause.
+    """Reports to ``note``, if any, that the block is waiting: after TOLD_AFTER_S, and again for each new cause.
 
     ``patience_ms``: the maximum to report. The block itself must end the wait.
     """

@@ -1,7 +1,8 @@
 """Checks commit messages: ``python -m tests.commit_messages``, or ``--file FILE`` for one that is about to be made.
 
-A subject is an imperative sentence of at most 72 characters, without a full stop; a body says why. Exit code 1 and one
-line for each fault otherwise. Without a git history (an sdist, a shallow clone) it checks nothing and says so.
+A subject is an imperative sentence of at most 72 characters, without a full stop; a body says why. The command prints a
+line for each fault, and then exits with 1. Without a git history (an sdist, a shallow clone) it checks nothing and says
+so.
 """
 
 import argparse

@@ -33,7 +33,7 @@ class Block(NamedTuple):
         return [f"kafka-zk{'-zookeeper' if own[1] else own[2] or ''}" if own else name for name, own in found]
 
     def installs(self, clone: Path) -> list[str]:
-        """The same in pip's form, with the clone at this path."""
+        """The requirements in pip's form, for a clone at this path."""
         found = ((name, _CLONE.fullmatch(name)) for name in self._installed)
         return [f"{clone}{own[1] or ''}{own[2] or ''}" if own else name for name, own in found]
 
@@ -49,7 +49,7 @@ class Block(NamedTuple):
         return [line for line in lines if line.strip() and not line.startswith("#")]
 
     def elsewhere(self, bootstrap: str, zookeeper: str) -> "Block":
-        """The same code for a cluster at other addresses."""
+        """The same block for a cluster at other addresses."""
         return self._replace(text=self.text.replace(BOOTSTRAP, bootstrap).replace(ZOOKEEPER, zookeeper))
 
 

@@ -1,8 +1,8 @@
 """Fresh virtual environments with exactly what an extra declares, made in seconds.
 
-kafka-zk is built from this tree as an sdist, from that as a wheel, and installed. The wheel's direct and indirect
-requirements are not downloaded again, but linked from the environment that runs the tests. Nothing else is there, so an
-import of an undeclared requirement fails, as it would for a user.
+An sdist is built from this tree, a wheel from the sdist, and the wheel is installed. Its direct and indirect
+requirements are not downloaded again, but linked from the environment that runs the tests. Nothing else is installed,
+so an import of an undeclared requirement fails, as it would for a user.
 """
 
 import os

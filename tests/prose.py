@@ -30,7 +30,7 @@ class Prose(NamedTuple):
     public_count: int
     """Public classes, functions and methods."""
     undocumented_count: int
-    """Number of those without a docstring."""
+    """Number of these without a docstring."""
 
     def __add__(self, other: "Prose") -> "Prose":  # type: ignore[override]
         return Prose(*map(sum, zip(self, other, strict=True)))

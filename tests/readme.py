@@ -87,7 +87,7 @@ class Reader:
 
     Args:
         folder: the clone.
-        path: of the environment's ``bin``, if README's own installation is not to be followed.
+        path: the ``bin`` of an environment to use instead of the one that README's commands install.
     """
 
     def __init__(self, folder: Path, path: Path | None, whole: bool) -> None:

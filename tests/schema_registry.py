@@ -64,7 +64,7 @@ class SchemaRegistryServer:
         self._thread.join()
 
     def register(self, subject: str, text: str, kind: str = "AVRO", references: tuple[Any, ...] = ()) -> int:
-        """The schema's id; the same schema has the same one in all subjects."""
+        """The schema's id, which is the same in all subjects."""
         document = {"schemaType": kind, "schema": text, "references": list(references)}
         with self._lock:
             schema_id = next((number for number, each in self._schemas.items() if each == document), 0)

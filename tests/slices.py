@@ -3,8 +3,8 @@
 ``--slice`` leaves out
 
 - tests marked ``weekly``, which are expensive, while similar tests stay;
-- of a test marked ``one_in(n)``, all but each n-th of its parameters;
-- Kafka's half of tests that do the same on both kinds of brokers. It judges the test and not our code.
+- of a test marked ``one_in(n)``, all but every n-th of its parameters;
+- of tests that do the same on both kinds of brokers, the half on Kafka's, which checks the test and not our code.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A program on a pseudoterminal, used as by a person; and a shell that measures its commands."""
+"""Runs a program on a pseudoterminal, as a person would use it, and a shell that measures its commands."""
 
 import fcntl
 import os

@@ -42,8 +42,8 @@ WORDS = re.compile(r"[\w.:]+")
 
 
 def definitions(tree: ast.Module) -> Iterator[str]:
-    """Functions and classes, and a module's constants. Objects with other decorators are exempt, because the decorator
-    registers them.
+    """Functions and classes, and a module's constants. Functions with a decorator that is not in PLAIN_DECORATORS are
+    exempt, because the decorator registers them.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

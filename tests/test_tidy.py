@@ -112,12 +112,12 @@ def test_the_paths_that_pages_name_are_there() -> None:
 
 
 def test_no_page_contains_the_markers_of_a_merge_conflict() -> None:
-    """In a module they are a syntax error, but a page would be published with them."""
+    """In a module the markers are a syntax error, but a page would be published with them."""
     assert not [name_of(page) for page in PAGES if re.search("^(<{7}|>{7}) ", page.read_text(), re.MULTILINE)]
 
 
 def test_the_longest_test_files_are_there() -> None:
-    """After a rename, the file would no longer start first."""
+    """If a listed file were renamed, it would no longer start first."""
     lines = (ROOT / "tests" / "longest_files.txt").read_text().splitlines()
     named = [word for line in lines for word in line.split() if word.endswith(".py")]
     assert named and not [name for name in named if not (ROOT / "tests" / name).exists()]
@@ -221,7 +221,7 @@ OUTSIDE = {"cli", "embedded", "learn", "testing", "web"}
 
 
 def door_calls(tree: ast.AST) -> Iterator[str]:
-    """``time.monotonic`` for each such name that a module imports or reads from a module that it has imported."""
+    """Names of DOORS, such as ``time.monotonic``, that a module imports, or reads from a module it has imported."""
     modules = {alias.asname or alias.name: alias.name for node in ast.walk(tree) if isinstance(node, ast.Import)
                for alias in node.names if alias.name in DOORS}  # fmt: skip
     for node in ast.walk(tree):

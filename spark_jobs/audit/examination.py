@@ -88,7 +88,7 @@ class _Gone:
         self._firsts, self._lasts = np.array(runs, np.int64).reshape(-1, 2).T
 
     def holding(self, first: int, last: int) -> list[Removed]:
-        """The files that had any of these offsets."""
+        """The removed files that had any of these offsets."""
         found = np.flatnonzero((self._firsts <= last) & (first <= self._lasts))
         return [self._removed[at] for at in found]
 

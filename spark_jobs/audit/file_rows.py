@@ -158,7 +158,7 @@ def _distinct(values: Offsets) -> Offsets:
 
 
 def _column(batch: pa.RecordBatch, path: str) -> Any:
-    """A null struct has null fields."""
+    """The column at a dotted path. If a struct is null, its fields are null."""
     name, *fields = path.split(".")
     if path in batch.schema.names:
         return batch.column(path)

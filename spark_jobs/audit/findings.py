@@ -75,7 +75,7 @@ class PartitionRow(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Report:
     """``left_out``: number of findings that are not described, by kind. ``files_read``: files whose rows were read.
-    ``files_by_bounds``: files with rows that were not read, because count and bounds agree.
+    ``files_by_bounds``: files whose rows were not all read, because row count and bounds agree.
     """
 
     format: str

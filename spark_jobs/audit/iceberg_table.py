@@ -25,7 +25,7 @@ _FILE = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
 _DELETED = 2
 """Status of a deleted entry in a manifest; entries with any other status are live."""
 _DATA = 0
-"""Content of a manifest, and of a file, that holds rows; other contents are deletions."""
+"""``content`` of manifests and files with rows; any other value means deletions."""
 _CUT_AT = 16
 """By default, writers truncate the bounds of strings to this length."""
 

@@ -115,7 +115,7 @@ def judge(runs: Runs) -> Judged:
 
 
 def not_covered(offsets: Offsets, covered: tuple[Offsets, Offsets]) -> Offsets:
-    """Those of ``offsets`` that are in none of the runs. The runs must ascend and not overlap."""
+    """The offsets that are in no run. The runs must ascend and not overlap."""
     firsts, lasts = covered
     at = np.searchsorted(firsts, offsets, side="right") - 1
     return offsets[(at < 0) | (offsets > lasts[at])]

@@ -56,7 +56,7 @@ class TableRows:
 
     @property
     def by_bounds_count(self) -> int:
-        """Number of files of which at least some offsets are known only from statistics."""
+        """Number of files with offsets that are known only from statistics."""
         return sum(not all(piece.is_read for piece in each.pieces) for each in self.found.values())
 
     def row_count_of(self, number: int) -> int:

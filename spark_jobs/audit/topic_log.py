@@ -46,7 +46,7 @@ class TopicLog:
         return self._settings.client.bootstrap_servers
 
     def bounds(self, topics: Collection[str]) -> dict[TopicPartition, LogBounds]:
-        """The bounds of all partitions of those topics that exist."""
+        """The log bounds of each partition; topics that do not exist are left out."""
         counts = self._cluster.partition_counts(topics)
         tps = [TopicPartition(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]
         starts, readable = (self._cluster.offsets(dict.fromkeys(tps, spec)) for spec in (EARLIEST, LATEST))

@@ -14,9 +14,9 @@
     Enum                                    STRING           text, in which MariaDB escapes commas when it streams
     array, map, struct                      the same
 
-Other names keep the type that carries them: ``MicroDuration`` is a BIGINT, ``Json`` and ``Uuid`` are STRING. Avro
-values are already Python's, except for dates and times, which are numbers. Sources: Debezium's documentation of data
-types, Kafka's ``JsonConverter``.
+Other logical types keep the physical type: ``MicroDuration`` is a BIGINT, ``Json`` and ``Uuid`` are STRING. Avro values
+are already Python's, except for dates and times, which are numbers. Sources: Debezium's documentation of data types,
+Kafka's ``JsonConverter``.
 """
 
 import base64

@@ -1,6 +1,6 @@
 """The columns of a table: as the user gives them, ``id INT, amount DECIMAL(10,2), placed DATE``, or as a struct of
-Kafka Connect in JSON (``row_schemas.py``). Beside its fields, the struct may have ``ends``: the offsets up to which the
-topic was read to find the struct.
+Kafka Connect in JSON (``row_schemas.py``). The struct may also have ``ends``: the offsets up to which the topic was
+read to find the struct.
 
 Type names are Spark's where the value in JSON is unambiguous. If a time is a number, the type must name its unit,
 because a wrong unit would silently change the value:

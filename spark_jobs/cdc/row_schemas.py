@@ -37,7 +37,7 @@ _LOGICAL = {
     "local-timestamp-millis": "io.debezium.time.Timestamp",
     "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
 }
-"""For Avro schemas that Connect's converters did not write."""
+"""Connect's names of Avro's logical types, for Avro schemas that Connect's converters did not write."""
 
 
 def of_json_value(value: bytes) -> str | None:

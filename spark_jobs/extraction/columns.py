@@ -12,7 +12,7 @@ HEADERS, TIMESTAMP_TYPE = "headers", "timestamp_type"
 INCLUDED = (HEADERS, TIMESTAMP_TYPE)
 _COLUMN = re.compile(r"(?P<name>[A-Za-z_]\w*)|`(?P<quoted>[^`,]+)`", re.ASCII)
 _SUMMARY = re.compile(r"^[\s:+-]*(?:Aggregate|Distinct|Deduplicate)\b", re.MULTILINE)
-"""Nodes of Spark's plans."""
+"""Nodes of Spark's plans that turn several records into one row."""
 
 
 def check_included(included: Sequence[str]) -> None:

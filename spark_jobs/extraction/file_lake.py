@@ -119,7 +119,7 @@ class FileLake:
         writer = frame.write.format(manifest.format).options(**_TEXT_OPTIONS.get(manifest.format, {}))
         if terms:
             writer = writer.partitionBy(*partitioning.columns(terms))
-        if publication(manifest.target) is Publication.COPY:  # avoids renames, which copy the data there
+        if publication(manifest.target) is Publication.COPY:  # such a store copies data to rename it: avoid renames
             writer = writer.option(_COMMITTER, "2")
         with (
             file_sizes.aiming_at(self._spark, self._extraction.target_file_bytes),
@@ -149,6 +149,5 @@ class FileLake:
         self._folders.discard(manifest)
 
     def attempts(self, target: str, prefix: str) -> list[Manifest]:
-        """The manifests of all that attempts whose names begin with ``prefix`` have staged in the folder ``target``,
-        including leftovers."""
+        """The manifests of the staging folders in ``target`` whose names begin with ``prefix``, including leftovers."""
         return self._folders.attempts(target, prefix)

@@ -1,4 +1,4 @@
-"""A job's membership in its group, which owns the partitions and writes manifest and offsets.
+"""A job's membership in its group: it owns partitions, and writes the manifest and the offsets.
 
 Every write depends on the claims' tokens (versions of the offset znodes); see ``registry/owners.py``.
 """

@@ -162,7 +162,7 @@ def extract(
 
 
 def _without_zookeeper(spark: Any, extraction: Extraction, note: Note, progress: Progress | None) -> Report:
-    """Spark must start, because its table has the offsets. ``progress``: None to plan only."""
+    """Always starts Spark, because the offsets are in a table. ``progress``: None to plan only."""
     session, start_seconds = started(spark, note)
     from kafka_zk.spark_jobs.extraction.in_table import run as in_table
 

@@ -50,7 +50,7 @@ def check(masks: Sequence[Mask], key: bytes | None) -> None:
 
 
 def read_key(path: Path) -> bytes:
-    """The file's bytes, without white space around them; one byte too many if the file is too long. Raises OSError."""
+    """The file's bytes without surrounding white space; one byte more than allowed if it is longer. Raises OSError."""
     with path.open("rb") as file:
         data = file.read(_MOST_KEY_BYTES + 1)
     return data if len(data) > _MOST_KEY_BYTES else data.strip()

@@ -140,7 +140,7 @@ class Extraction:
 
     @property
     def is_backfill(self) -> bool:
-        """True if it has a beginning in time: such an extraction leaves the offsets of ``group`` alone."""
+        """True if the extraction begins at a timestamp; it then leaves the offsets of ``group`` alone."""
         return self.from_ms is not None
 
     @property

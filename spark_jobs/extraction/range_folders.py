@@ -113,7 +113,7 @@ class RangeFolders:
             self.files.delete(uri)
 
     def attempts(self, target: str, prefix: str) -> list[Manifest]:
-        """The manifests of all that attempts whose names begin with ``prefix`` have staged, including leftovers."""
+        """The manifests of the staging folders whose names begin with ``prefix``, including leftovers."""
         names = {name.removesuffix(_ATTEMPTS) for name in self.files.folders(f"{target}/{STAGING_FOLDER}")}
         found = [
             Manifest.of_staging(target, name.rpartition("-")[0], f"{STAGING_FOLDER}/{name}", "parquet")

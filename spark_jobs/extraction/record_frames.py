@@ -37,7 +37,7 @@ def source_options(
 
 
 class RecordFrames:
-    """The frames of one extraction. All of them use the registry's schemas as the first frame found them."""
+    """The frames of one extraction. All of them use the schemas that the registry had for the first frame."""
 
     def __init__(self, spark: Any, extraction: Extraction) -> None:
         self._spark = spark

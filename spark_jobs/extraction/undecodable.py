@@ -7,7 +7,7 @@ from kafka_zk.base.types import TopicPartition
 FAIL, NULL, KEEP = "fail", "null", "keep"
 CHOICES = (FAIL, NULL, KEEP)
 RAW_VALUE, RAW_KEY = "raw_value", "raw_key"
-"""Null if the value or the key was decoded."""
+"""Columns with the original bytes, null for a value or key that was decoded."""
 _MEANING = {
     "json": "JSON that matches the schema",
     "avro": "Avro that matches the schema",

@@ -17,8 +17,8 @@ _DEFAULT_CODEC = "snappy"
 _WRITERS_SETTINGS = ("spark.sql.parquet.", "spark.sql.files.maxRecordsPerFile", "parquet.")
 """Spark passes all of the session's settings to its Parquet writer."""
 _NOT_THE_WRITERS = (CODEC, "spark.sql.parquet.fieldId.")
-"""Settings that do not concern the writer's choice. Delta sets ``fieldId`` in the session; columns of an extraction do
-not have field ids."""
+"""Settings that do not affect the choice of the writer. Delta sets ``fieldId`` in the session, but the columns of an
+extraction have no field ids."""
 
 
 def codec(settings: Mapping[str, str]) -> str:

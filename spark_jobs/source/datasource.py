@@ -81,7 +81,7 @@ class KafkaZkDataSource(DataSource):
 class _RefusedStream(DataSourceStreamReader):
     """Raises an OptionError at Spark's first request.
 
-    PySpark 4.3 also stops a reader that could not be created, and then reports only that there is none.
+    An error in the constructor would be lost: PySpark 4.3 then stops the reader, and reports only that it is missing.
     """
 
     def __init__(self, error: OptionError) -> None:

@@ -32,7 +32,7 @@ class StreamOffsets(NamedTuple):
         return {**format_offsets(self.offsets), **({_IDS: ids} if ids else {})}
 
     def recreated(self, ids: Mapping[str, str]) -> set[str]:
-        """The topics whose ids differ. Ids of different kinds cannot be compared: the brokers were upgraded."""
+        """The topics whose ids differ. Ids of different kinds, as after an upgrade of the brokers, are not compared."""
         return {name for name, each in self.ids.items() if name in ids and _are_two(each, ids[name])}
 
 

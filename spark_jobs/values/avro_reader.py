@@ -1,4 +1,4 @@
-"""Reads Avro records into the fields of a reader's schema, by Avro's schema resolution, or of their own schemas."""
+"""Reads Avro records: into a reader's schema, by Avro's schema resolution, or into the schemas that wrote them."""
 
 import io
 import json

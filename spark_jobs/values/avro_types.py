@@ -43,7 +43,7 @@ LOGICAL_KINDS = {
     "decimal": ("bytes", "fixed"),
     "uuid": ("string", "fixed"),
 }
-"""The types that each logical type may annotate; Avro ignores a logical type of another type."""
+"""The types that each logical type may annotate; on another type, Avro ignores it."""
 DECIMAL_DIGITS = 38
 """Spark's maximum; all of Connect's decimals declare 64."""
 _AVRO_LOGICAL_TYPES = {

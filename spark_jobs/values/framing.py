@@ -1,4 +1,4 @@
-"""Confluent's framing of a value: a zero byte, the schema's id in four bytes, for Protobuf a message path, the data.
+"""Confluent's framing of a value: a zero byte, the schema id in four bytes, a message path (Protobuf only), the data.
 
 Source: "Wire format" in the documentation of Confluent's Schema Registry.
 """

@@ -146,7 +146,7 @@ def _same_number(written: Any, found: Any) -> bool:
 
 
 def same_float(written: Any, found: Any, digits: int = _DOUBLE_DIGITS) -> bool:
-    """The text has the written digits. Raises ValueError, ArithmeticError."""
+    """True if the float ``found`` has the same digits as the written number. Raises ValueError, ArithmeticError."""
     if found in _NOT_FINITE:
         return bool(_NOT_FINITE.get(written) == found)
     if written == found:

@@ -1,5 +1,4 @@
-"""Reads Protobuf messages into the fields of a reader's schema, whose first message is used. Protobuf's rules handle
-evolution.
+"""Reads Protobuf messages into the fields of the first message in a reader's schema, by Protobuf's rules of evolution.
 
 Unknown fields are ignored. Unwritten fields have their default (null, if Protobuf can tell that a field is not set).
 Schemas are .proto texts, or file descriptors in Base64, as Confluent's Python client registers them.
@@ -32,7 +31,8 @@ _WRAPPERS = frozenset(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _VALUES_MIN, _VALUES_PER_BYTE, _VALUES_PER_ROW = 100_000, 4, 8
-"""Limits of the number of values in a message's rows, and what a row counts besides its fields."""
+"""A message's rows may have this many values, or this many per byte, if that is more. A row counts as this many values
+in addition to its fields."""
 _FIELDS_MAX = 10_000
 
 

@@ -22,7 +22,7 @@ _WRITERS_MAX = 10_000
 
 
 class Part(NamedTuple):
-    """A part of a record: its subject's suffix, and its options."""
+    """The key or value of a record: the suffix of its subject, and the names of its options."""
 
     subject: str
     format: str

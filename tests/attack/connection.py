@@ -57,7 +57,7 @@ class Connection:
         self._socket.close()
 
     def shut_down(self) -> None:
-        """Wake a thread that waits on the connection, which then counts as waiting."""
+        """Wake a thread that waits on the connection. ``waiting`` stays as it is."""
         waiting = self.waiting
         try:
             self._socket.shutdown(socket.SHUT_RDWR)

@@ -5,7 +5,7 @@ It prints ``ready`` after its first round trip, continues until a line arrives o
 object: ``longest_wait_ms``, ``turns`` and ``errors`` (each error with its count).
 
 A wait lasts from a request to its good response. A broken connection or an error code does not end it: the request is
-sent again, as a real client does. If the prober is stopped during a wait, its length up to then counts.
+sent again, as a real client does. If the prober is stopped during a wait, the wait counts up to then.
 
 Its frames are written by hand; only the batch comes from ``storage``.
 """

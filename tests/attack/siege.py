@@ -148,7 +148,7 @@ class _Runner(threading.Thread):
         self.failure: BaseException | None = None
 
     def run(self) -> None:
-        if sys.platform == "linux":  # if threads have their own priority, which its threads inherit
+        if sys.platform == "linux":  # where each thread has a priority of its own, which its child threads inherit
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), ATTACKER_NICENESS)
         try:
             self._attack()

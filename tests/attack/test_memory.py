@@ -70,7 +70,7 @@ def test_big_frames_all_at_once(siege: Siege) -> None:
 
 
 def test_frames_that_make_no_progress(siege: Siege) -> None:
-    """Such frames are closed, but a slow one is not."""
+    """The broker closes connections whose frames stop growing, but not one whose frame grows slowly."""
     victim = siege.victim
     stuck = (payloads.beginning(ANNOUNCED_BYTES, 1000), payloads.beginning(60_000, 50_000), struct.pack(">i", 5000))
     slow = payloads.produce(victim.create_topic("slow"), payloads.batch(bytes(500_000)))

@@ -172,7 +172,7 @@ class OneBroker:
         return _framed(ApiKey.FETCH, _FETCH_VERSION, write_fetch_request(_FETCH_VERSION, FetchRequest(500, 1, topics)))
 
     def limit(self, properties: Mapping[str, str]) -> None:
-        """Set the quotas of all client ids, without any others."""
+        """Set the default quotas of client ids; there are no other quotas."""
         assert not self._quotas.quotas.set("clients", "<default>", properties)
         self._quotas.changed()
 

@@ -115,8 +115,8 @@ def _work_until_fired(application: "_Application", handle: FaultHandle) -> None:
 
 
 def _truth(cluster: Cluster, role: Role, name: str) -> Truth:
-    """What other clients find afterwards, when the markers of the last transaction are written too: a client gets the
-    answer to EndTxn before."""
+    """What other clients find once the markers of the last transaction are written. (The response to EndTxn comes
+    before that.)"""
     tp = TopicPartition(name, 0)
     with BlockingReader(bootstrap_servers=cluster.bootstrap, isolation_level="read_uncommitted") as reader:
         ends = reader.end_offsets([tp])

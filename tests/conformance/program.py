@@ -60,7 +60,10 @@ class Program:
         return event
 
     def end(self) -> list[Event]:
-        """Close the input, which ends the program, and return what it still told. Raises: NoAnswer, after a kill."""
+        """Close the input, which ends the program, and return its last events. If it does not end in time, kill it.
+
+        Raises: NoAnswer after a kill.
+        """
         with contextlib.suppress(BrokenPipeError):
             self._stdin.close()
         try:

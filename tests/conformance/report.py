@@ -5,7 +5,7 @@ from tests.conformance.judge import Verdict
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """What was found, without what was not: ``acknowledged 31, lost 2 (7, 8), recovered in 0.4 s``."""
+    """The findings that are not zero: ``acknowledged 31, lost 2 (7, 8), recovered in 0.4 s``."""
     parts = [f"acknowledged {verdict.acknowledged}"]
     for name in ("lost", "doubled", "leaked"):
         values = getattr(verdict, name)

@@ -1,4 +1,4 @@
-"""Runs many cells on one cluster and keeps what came out."""
+"""Runs many cells on one cluster and keeps the results."""
 
 import json
 from collections.abc import Iterable, Sequence

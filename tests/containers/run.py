@@ -1,6 +1,6 @@
 """The steps of ``make test-containers``, with an engine: build the images, run all container tests, then the
-integration tests of clients, brokers and security again with everything in containers. ``pytest --containers`` runs
-any other test so. Arguments are passed to pytest.
+integration tests of clients, brokers and security again with everything in containers. ``pytest --containers`` does
+this for any other test. Arguments are passed to pytest.
 """
 
 import subprocess
@@ -32,9 +32,7 @@ def main() -> int:
 
 
 def _exit_code(command: list[str]) -> int:
-    """The command's exit code; 0 also if only failed tests were to run again, and none of this command's tests had
-    failed.
-    """
+    """The command's exit code. With ``--last-failed`` it is also 0 if none of this command's tests had failed."""
     code = subprocess.run(command, check=False).returncode
     return 0 if code == pytest.ExitCode.NO_TESTS_COLLECTED and "--last-failed" in command else code
 

@@ -57,7 +57,7 @@ def recorded(folder: Path) -> Iterator[Recorded]:
 
 
 def topics(folder: Path) -> dict[str, Topic]:
-    """Those whose partitions the brokers have at the end."""
+    """The topics whose partitions the brokers have at the end."""
     ids: dict[str, bytes] = {}
     partitions: dict[str, set[str]] = defaultdict(set)
     for path in folder.rglob("partition.metadata"):
@@ -70,7 +70,7 @@ def topics(folder: Path) -> dict[str, Topic]:
 
 
 def only_named(corpus: Corpus) -> Corpus:
-    """Without the topics that no request names."""
+    """The corpus without the topics that no request names."""
     frames = b"".join(request.frame for request in corpus.requests)
     topics = corpus.topics.items()
     return corpus._replace(

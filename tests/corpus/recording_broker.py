@@ -13,7 +13,7 @@ from kafka_zk.network.connection import BrokerConnection
 
 FILE = "recorded-requests"
 HEAD = struct.Struct(">iI")
-"""Before each frame: its connection and its size."""
+"""Precedes each frame: its connection and its size."""
 
 
 def record_to(recorded: IO[bytes]) -> None:

@@ -30,7 +30,7 @@ from tests.corpus.requests import Corpus
 CONNECT_TIMEOUT_S = 5
 BETWEEN_PIECES_MS = (0.0, 0.0, 3.0)
 ANSWERED_WITHIN_MS = 2_000
-"""Of simulated time; a request that waits longer, as a JoinGroup may, has no response."""
+"""Simulated time. A request that waits longer, as a JoinGroup may, counts as one without a response."""
 BROKER = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
@@ -115,7 +115,7 @@ def _with_ids(frame: bytes, ids: dict[bytes, bytes]) -> bytes:
 
 
 def _damaged(frame: bytes, random: Random) -> bytes:
-    """With a few other bytes behind the API and its version, or cut off."""
+    """The frame, cut off or with a few bytes changed, but with the same API and version."""
     if not random.randrange(4):
         return frame[: random.randrange(4, len(frame))]
     damaged = bytearray(frame)
@@ -153,7 +153,7 @@ def _pieces(data: bytes, random: Random) -> list[bytes]:
 
 
 def _metrics(collector: BrokerCollector) -> dict[str, float]:
-    """Without those that say how long something really took, or which implementation runs."""
+    """The broker's metrics, except those that measure real time or name the implementation."""
     return {
         f"{sample.name} {sorted(sample.labels.items())}": sample.value
         for family in collector.collect()

@@ -22,7 +22,7 @@ from kafka_zk.protocol.request import RequestHeader, parse_request_header
 FILE = Path(__file__).with_name("requests.jsonl.gz")
 OF_ONE_KIND = 2
 MOST_BYTES = 17_000
-"""Of a frame: a default batch of Kafka's clients, and some more."""
+"""Maximum size of a frame: a default batch of Kafka's clients, and a little more."""
 
 _INSIDE_THE_CLUSTER = {*BETWEEN_BROKERS, ApiKey.WRITE_TXN_MARKERS}
 _MAGIC_POSITION, _MAGIC_2_ATTRIBUTES, _OLD_ATTRIBUTES, _CODEC_MASK = 16, 22, 17, 7
@@ -67,7 +67,7 @@ def select(recorded: Iterable[Recorded]) -> Iterator[Recorded]:
 
 
 def _kind(frame: bytes) -> tuple[object, ...] | None:
-    """None: not a client's."""
+    """None if the frame is not a request of a client."""
     try:
         header, body = header_of(frame)
     except ProtocolError:  # a bare SASL message

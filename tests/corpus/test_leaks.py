@@ -16,7 +16,7 @@ ENDINGS = {
     *((name, "refused") for name in ("check_records", "choose", "digest", "note_keys")),
     *((name, "left to Python") for name in ("plain_commit", "read_produce", "write_produce")),
 }  # fmt: skip
-"""All that a call of each function can end in."""
+"""All outcomes of a call of each function."""
 
 
 @pytest.mark.slow

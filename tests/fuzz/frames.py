@@ -32,7 +32,7 @@ def prefixed(frame: bytes) -> bytes:
 
 
 def request(rnd: random.Random, api_key: int, version: int) -> bytes:
-    """A well-formed request, header included, size prefix not."""
+    """A well-formed request with its header, but without the size prefix."""
     cls = codec.request(api_key)
     message = _message(cls.table, version, rnd)
     if api_key == FETCH and rnd.random() < 0.9:

@@ -1,10 +1,10 @@
 """Change a module's decisions, one at a time, and see whether its unit tests notice.
 
-A test that passes with the code it tests and with the same code broken promises nothing. Each mutant has one small
-fault: another comparison, `and` for `or`, a negated condition, a count one off, a statement left out, `min` for `max`,
-a table without one of its elements. Only the fast tests of the module's mirrored folder run; those with the module's
-name first. A mutant is killed if they fail or do not end. One that survives is either a property that no test states,
-code that nothing needs, or the same behaviour in other words; which of them, a person must find out.
+A test that passes both with the code it tests and with that code broken proves nothing. Each mutant has one small
+fault: another comparison, `and` for `or`, a negated condition, a count that is off by one, a missing statement, `min`
+for `max`, a table without one of its elements. Only the fast tests in the module's mirrored folder run, those with the
+module's name first. A mutant is killed if they fail or do not end. A survivor means that a property has no test, that
+the code is not needed, or that the mutant behaves the same; a person must find out which.
 
   make mutants MODULE=rebalance SEED=7                    200 mutants of a package, drawn by a seed
   python -m tests.mutants storage/log/log.py --mutants 0  all of a module
@@ -38,7 +38,7 @@ Drawn = tuple[Path, Mutant]
 
 @dataclass(frozen=True)
 class Result:
-    """What became of the mutants that were drawn."""
+    """The outcome of the mutants that were drawn."""
 
     module: str
     seed: int
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def drawn(name: str, seed: int, count: int) -> list[Drawn]:
-    """``count`` mutants of a path, all for 0, in the order of files and lines.
+    """``count`` mutants of a path (0: all of them), in the order of files and lines.
 
     Raises: UntestedError if there is none.
     """

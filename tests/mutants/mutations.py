@@ -1,6 +1,6 @@
 """Small faults that could be in a module's decisions, each a change of one expression or statement.
 
-Left alone is what decides nothing: annotations, decorators, asserts, texts, log calls, imports of a type checker.
+Code that decides nothing is left alone: annotations, decorators, asserts, texts, log calls, imports for type checkers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeAlias
 
 LARGEST_COUNT = 100
-"""Larger integers are measures, as timeouts and sizes: nothing depends on one more or less."""
+"""Larger integers are quantities such as timeouts and sizes, for which a difference of one does not matter."""
 
 COMPARISONS: dict[type[ast.cmpop], ast.cmpop] = {
     ast.Lt: ast.LtE(), ast.LtE: ast.Lt(), ast.Gt: ast.GtE(), ast.GtE: ast.Gt(), ast.Eq: ast.NotEq(),
@@ -29,8 +29,8 @@ Display: TypeAlias = ast.Tuple | ast.List | ast.Set | ast.Dict
 class Mutant:
     """A module with one change.
 
-    line: of the change, from 1.
-    before, after: the changed line, stripped; of a table the removed element.
+    line: the number of the changed line, from 1.
+    before, after: the changed line, stripped; for a table, the removed element.
     source: the whole module with the change.
     """
 
@@ -55,7 +55,7 @@ def _changes(source: str, tree: ast.Module) -> Iterator[partial[Mutant]]:
 
 
 def _decisions(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below one that decide something."""
+    """The nodes below ``node`` that decide something."""
     for field, value in ast.iter_fields(node):
         if field == "decorator_list" or (UNDECIDING.get(type(node)) == field and not _is_index(value)):
             continue
@@ -63,12 +63,12 @@ def _decisions(node: ast.AST) -> Iterator[ast.AST]:
             if not isinstance(child, ast.AST) or isinstance(child, ast.Assert | ast.JoinedStr) or _is_told(child):
                 continue
             yield child
-            if not isinstance(child, ast.Raise):  # its arguments are for people
+            if not isinstance(child, ast.Raise):  # the arguments of an error are for people
                 yield from _decisions(child)
 
 
 def _is_index(node: object) -> bool:
-    """``queue[0]`` decides, ``dict[str, int]`` does not."""
+    """True for the index in ``queue[0]``, which decides something; False for that in ``dict[str, int]``."""
     return isinstance(node, ast.Slice | ast.Constant | ast.UnaryOp | ast.BinOp)
 
 
@@ -86,7 +86,7 @@ def _is_told(node: ast.AST) -> bool:
 
 
 def _variants(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """What to replace, and by what."""
+    """Pairs of a node and its replacement."""
     match node:
         case ast.Compare(left=left, ops=operators, comparators=comparators):
             for index, operator in enumerate(operators):
@@ -129,7 +129,7 @@ def _negations(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
 
 
 def _can_be_dropped(node: ast.AST) -> bool:
-    """A plain name must stay bound: without it any test fails."""
+    """False if the statement binds a plain name: without the name, any test would fail."""
     match node:
         case ast.Return() | ast.Raise() | ast.Continue() | ast.Break() | ast.AugAssign():
             return True
@@ -141,7 +141,7 @@ def _can_be_dropped(node: ast.AST) -> bool:
 
 
 def _tables(tree: ast.Module) -> Iterator[Display]:
-    """Displays that a module or class assigns, and those on the right of ``in``."""
+    """The displays that a module or class assigns, and those on the right of ``in``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef):
             for statement in node.body:
@@ -154,7 +154,7 @@ def _tables(tree: ast.Module) -> Iterator[Display]:
 
 
 def _displays(value: ast.expr) -> Iterator[Display]:
-    """A display, and those in its elements; also as the argument of a call, as in ``frozenset({A, B})``."""
+    """The display and those in its elements, also if it is an argument of a call, as in ``frozenset({A, B})``."""
     match value:
         case ast.Call(args=arguments):
             for argument in arguments:

@@ -88,7 +88,7 @@ def test_a_negated_equality_is_one_mutant() -> None:
 
 
 def test_only_one_place_is_changed() -> None:
-    """Also behind letters of more than one byte, and in expressions of several lines."""
+    """The place is right even after letters of more than one byte, and in expressions of several lines."""
     source = "x = {'é': a < b}, [\n    c,\n    d < e,\n]  # Ω\ny = 1\n"
     compared = [mutant for mutant in mutants_of(source) if "<=" in mutant.source]
     assert [mutant.line for mutant in compared] == [1, 3]

@@ -19,7 +19,7 @@ TESTS = "from rule import is_full\ndef test_full():\n    assert is_full(11) and 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree of one module, which is its own copy, with tests that do not look at the limit itself."""
+    """A tree that serves as its own copy: one module, whose tests do not test the limit value itself."""
     (tmp_path / "storage").mkdir()
     (tmp_path / MODULE).write_text(RULE)
     tests = tmp_path / "tests" / "storage"

@@ -24,10 +24,10 @@ SLOW = ("slow", "integration", "peers", "soak", "containers", "attack", "power",
 FAST = " and ".join(f"not {marker}" for marker in SLOW)
 PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:tests.file_order", "--hypothesis-seed=0")
 MEMORY_BYTES = 4 << 30
-"""A mutant's loop may collect for ever."""
+"""Memory limit of the tests, because a mutant's endless loop may fill a collection."""
 LEAST_LIMIT_S = 20
 SLOWER_AT_MOST = 4
-"""Times as long as the unchanged module: a mutant that takes longer does not end."""
+"""A mutant counts as endless if its tests take this many times as long as those of the unchanged module."""
 PASSED, FAILED, NO_TESTS = 0, 1, 5
 
 
@@ -74,7 +74,7 @@ class Copy:
         self._changes = 0
 
     def check(self, module: Path) -> None:
-        """The tests of an unchanged module pass, which also sets their time limit; once for a package.
+        """Check once per package that the tests of the unchanged module pass, and set their time limit.
 
         Raises: UntestedError.
         """
@@ -103,7 +103,7 @@ class Copy:
         return outcome != PASSED
 
     def _run(self, module: Path, limit_s: float | None) -> tuple[int, str]:
-        """Exit code of the tests, and the end of what they print. After the limit they fail."""
+        """The exit code of the tests, and the end of their output. Tests that exceed the limit have failed."""
         with tempfile.TemporaryFile("w+") as output:  # a pipe stays open as long as a process that a test left behind
             process = subprocess.Popen(
                 [sys.executable, *PYTEST, "-m", FAST, *unit_tests(module)],
@@ -143,7 +143,7 @@ def _limit_memory() -> None:
 
 
 def _kill_group(pid: int) -> None:
-    """Also what tests have started."""
+    """Kill the process, and those that its tests have started."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -279,7 +279,7 @@ def test_a_moved_log_takes_its_recovery_point_along(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_end_of_a_log_without_its_last_records_is_durable(tmp_path: Path, seed: int) -> None:
-    """The name of the segment that begins at this offset shows it."""
+    """The log's end is the offset in the name of the segment that begins there."""
     folder, found = tmp_path / "before", tmp_path / "after"
     folder.mkdir()
     log = new_log(folder)

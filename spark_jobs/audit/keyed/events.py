@@ -3,9 +3,9 @@
 Each row of EVENTS_DDL has a ``kind``: KEY for an event of one key, TRUNCATE, or REFUSED for a record that is not a
 change, with the reason in ``content``. Records that change no row yield no event.
 
-``rank`` orders the events of a key: their position in the database, or the offset of events without a position. Events
-with equal ``content`` lead to equal rows. ``moved`` is the transaction and the row, as JSON, of an event that changes a
-key.
+``rank`` orders the events of a key: it is an event's position in the database, or its offset if it has no position.
+Events with equal ``content`` lead to equal rows. If an event changes a key, ``moved`` is its transaction and its row,
+as JSON.
 """
 
 import json

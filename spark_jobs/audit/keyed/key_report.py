@@ -11,9 +11,9 @@ NO_FAULT = (Kind.SHIFTED, Kind.BEHIND)
 
 
 class KeyPartition(NamedTuple):
-    """Counts the keys whose last event is in the partition: all ``keys``; those that ``agree`` with the row, are
-    ``behind``, or have other ``problems``. ``shown``: the greatest offset that was consumed according to the table or
-    the group, else -1. ``earliest`` and ``latest``: the bounds of the log.
+    """Counts the keys whose last event is in the partition: ``keys`` in all, of which ``agree`` agree with their row,
+    ``behind`` are behind, and ``problems`` have other problems. ``shown``: the greatest offset that was consumed
+    according to the table or the group; -1 if unknown. ``earliest`` and ``latest``: the bounds of the log.
     """
 
     topic: str

@@ -20,7 +20,7 @@ NOT_COMPARED, COMPARED = "not compared", "compared"
 VERDICTS_DDL = "outcome STRING, partition INT, offset BIGINT, evidence BIGINT, said STRING, key STRING, keys BIGINT"
 """A batch has these rows, by ``outcome``:
 
-- AGREES: one per partition, for all its keys that agree; ``keys`` is their number, ``evidence`` the greatest of theirs.
+- AGREES: one per partition, for all keys that agree; ``keys`` is their number, ``evidence`` their greatest evidence.
 - Any other Outcome: one for each key whose table row is wrong.
 - NOT_COMPARED: one for each reason why columns were not compared; ``said`` is the reason, ``keys`` the number of keys.
 - COMPARED: one for each column that was compared, with its name in ``said``; and one with an empty name if any table
@@ -73,7 +73,7 @@ def last_events(records: Any, read: ReadEvents) -> Any:
 
 class Keyless(NamedTuple):
     """``truncate``: the newest truncate. ``refused_count``: number of records that are not events. ``reason``: why one
-    of them is not."""
+    of these records is not an event."""
 
     truncate: Truncate | None = None
     refused_count: int = 0

@@ -15,7 +15,7 @@ _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _KNOWN = re.compile(rf"\{{(?:{'|'.join(PLACEHOLDERS)})\}}")
 _PARTS = re.compile(r"`(?:[^`]|``)*`|[^.`]+")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""Spark reads a part that consists of digits as a number."""
+"""Parts that need no backticks. Spark would read a part that consists of digits as a number."""
 
 
 def is_file_per_table(schema: str) -> bool:

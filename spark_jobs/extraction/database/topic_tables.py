@@ -13,8 +13,7 @@ from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """``left_out``: the rule by which the topic is not extracted. ``refused``: why it cannot be extracted, so it
-    fails."""
+    """``left_out``: the rule that excludes the topic. ``refused``: why it cannot be extracted; the topic then fails."""
 
     topic: str
     target: str = ""

@@ -37,7 +37,7 @@ class Columns(NamedTuple):
 
 
 class Transactions(Protocol):
-    """The application transactions that a commit writes, so that it happens at most once.
+    """The application transactions in a commit, by which Delta accepts the commit at most once.
 
     ``change``: a Delta transaction. Because it has read the applications' versions, it conflicts with a concurrent
     commit that changes them.

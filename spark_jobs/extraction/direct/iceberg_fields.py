@@ -47,7 +47,7 @@ _OF_READERS = tuple(
 
 
 def setting_of_writer(session: Iterable[str]) -> str | None:
-    """The first setting of the session that overrides the table's in Iceberg's own writer."""
+    """The first session setting by which Iceberg's own writer would override a setting of the table."""
     found = (each for each in sorted(session) if each.startswith(_OF_SESSIONS) and not each.startswith(_OF_READERS))
     return next(found, None)
 

@@ -1,8 +1,8 @@
-"""Delta tables that store the offsets of their extraction (``table_offsets.py``); in the driver.
+"""Delta tables that store the offsets of their extraction (``table_offsets.py``). Runs in the driver.
 
-A commit checks, in Delta's own transaction, that the offsets are still those from which its ranges were planned. Delta
-refuses the commit if a concurrent one moves any of these offsets. So a run that was paused adds nothing, however late
-it resumes.
+A commit checks, in its Delta transaction, that the offsets are still those from which its ranges were planned. Delta
+refuses the commit if a concurrent one moves any of these offsets. So a run that was paused cannot add records a second
+time, however late it resumes.
 """
 
 import json

@@ -1,6 +1,6 @@
 """OpenLineage's events of an extraction: which topics became which folder or table. Pure.
 
-Source: OpenLineage.json 2-0-2, and the naming of datasets, of OpenLineage.
+Source: OpenLineage's schema OpenLineage.json 2-0-2, and its rules for naming datasets.
 """
 
 import re
@@ -18,7 +18,7 @@ _SPEC = "https://openlineage.io/spec"
 _RANGE = re.compile(r"[/ ]range=[^/ ]+$")
 _S3 = ("s3a", "s3n")
 _OF_KEYS = ("s3", "gs")
-"""Stores whose names have no leading slash."""
+"""Object stores: their keys have no leading slash."""
 
 Document = dict[str, Any]
 

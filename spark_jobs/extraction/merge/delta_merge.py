@@ -87,8 +87,8 @@ class MergedDeltaTables(DeltaTables):
                 raise
 
     def _fence_both(self, manifest: Manifest) -> None:
-        """Fence the plan in both tables. Absent tables are created, unless an earlier run appended without --cdc. They
-        get no topic, because the plan may be of another topic than this run.
+        """Fence the plan in both tables. Absent tables are created, unless an earlier run appended without --cdc. The
+        new tables get no topic, because the plan may be that of a run for another topic.
         """
         if not self._is_table(manifest.target):
             self._make_both(manifest.target)

@@ -102,7 +102,7 @@ class FoldJob:
         return ordered.mapInArrow(fold.folded, schema)
 
     def _claims(self, keys: Any, known: Any, pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Pairs of an old key and its heir, also for the heirs themselves."""
+        """Pairs of an old key and its heir. An heir may be an old key, too, so the chain is followed to its end."""
         heir = "get_json_object(state, '$.claim[0]')"
         claiming = known.where(f"{heir} IS NOT NULL").selectExpr("key", f"{heir} AS heir").persist()
         try:

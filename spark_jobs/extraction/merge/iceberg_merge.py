@@ -12,8 +12,8 @@ Iceberg compares and sets the head, so the plan is in the history once, whatever
 leaves its branch, which the group's next merge removes. If it dies between the two merges, deleted keys are in both
 tables. The next run merges the same records again, which does not change what is already there (``cdc/key_states.py``).
 
-The second table's commits do not name the plan. If its head has moved, a paused run publishes nothing in it; if not,
-the states that a paused run adds are older than those of the rows.
+The second table's commits do not name the plan. If that table's head has moved, a paused run publishes nothing in it;
+if the head has not moved, the states that the paused run adds are older than those of the rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence

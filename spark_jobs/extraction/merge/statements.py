@@ -81,7 +81,7 @@ def topic_named(table: str, topic: str) -> str:
 def check_topic(target: str, found: str | None, topic: str) -> None:
     """``found``: the topic in the table's property; None in a table that no run has named a topic for yet.
 
-    Raises ExtractionFailed for another topic, because equal keys of both may be different rows.
+    Raises ExtractionFailed for another topic, because equal keys in the two topics may identify different rows.
     """
     if found not in (None, topic):
         raise ExtractionFailed(

@@ -84,7 +84,7 @@ class System(ABC):
         self._brokers = [self._new_broker(broker_id) for broker_id in range(BROKERS)]
 
     def start(self) -> float:
-        """Start all brokers; the seconds until each of them lists all brokers. Raises: EmbeddedError, TimeoutError."""
+        """Start all brokers; returns the seconds until each of them lists all. Raises: EmbeddedError, TimeoutError."""
         begun_s = time.monotonic()
         for broker in self._brokers:
             broker.start()
@@ -97,14 +97,14 @@ class System(ABC):
         wait_until(self._all_listed, READY_TIMEOUT_S, f"{self.name}: broker {broker_id} listed by all")
 
     def stop_broker(self, broker_id: int) -> float:
-        """Send SIGTERM; the seconds until the broker's process has ended."""
+        """Send SIGTERM; returns the seconds until the broker's process has ended."""
         begun_s = time.monotonic()
         self._brokers[broker_id].stop(STOP_TIMEOUT_S)
         return time.monotonic() - begun_s
 
     def kill_broker(self, broker_id: int, *, supervised: bool) -> float:
-        """Send SIGKILL; the time (``time.time``) of it. ``supervised``: a supervisor closes the session, if there is
-        one.
+        """Send SIGKILL; returns the time (``time.time``) of the kill. ``supervised``: a supervisor closes the session,
+        if there is one.
         """
         at = time.time()
         self._brokers[broker_id].kill()

@@ -61,7 +61,7 @@ def test_a_partition_that_nobody_delivers_again_is_not_settled() -> None:
 
 
 def test_a_member_that_returns_has_not_moved_its_partitions() -> None:
-    """The partitions did not stay either: the silence during the member's absence is reported separately."""
+    """Nor do its partitions count as having stayed: the silence during the member's absence is reported separately."""
     found = deliveries.change(
         {0: _steady("a", 0, 1000) + _steady("a", 1500, 2000, 100), 1: _steady("b", 0, 2000)},
         begun_ns=1000 * _MS, visible_ns=1000 * _MS, end_ns=1900 * _MS, restarted="a",

@@ -59,8 +59,8 @@ def test_an_authority_that_is_read_again_signs_for_those_who_trust_it(tmp_path: 
 
 
 def test_an_authority_near_its_end_keeps_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Certificates that it signs must not outlive it, and clients with the old certificate must trust those that it
-    signs later.
+    """Certificates must not outlive the authority that signed them, and clients with the authority's old certificate
+    must trust those that it signs later.
     """
     monkeypatch.setattr(certificates, "AUTHORITY_LIFETIME", LIFETIME - DAY)
     old = CertificateAuthority("authority")

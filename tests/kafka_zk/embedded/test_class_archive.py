@@ -69,7 +69,7 @@ def test_only_one_server_at_a_time_writes(cache: Path, java: Java, jars: list[Pa
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_one(cache: Path, java: Java, jars: list[Path]) -> None:
-    """This includes files for other jars, whose environment may no longer exist. Claims of running processes are kept.
+    """Files for other jars, whose environment may no longer exist, are also removed. Claims of running processes stay.
     """
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass

@@ -85,7 +85,7 @@ def test_a_module_of_before_the_fingerprint_is_stale() -> None:
 
 
 def test_the_fingerprint_is_the_same_on_every_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One build serves all of them."""
+    """One build serves all Python versions."""
     monkeypatch.setattr(sources, "SOURCES", ("one.c", "two.c"))
     monkeypatch.setattr(sources, "HEADERS", ("one.h",))
     for name in ("one.c", "two.c", "one.h"):

@@ -185,7 +185,7 @@ def test_flexible_since_the_version_of_the_table() -> None:
 
 
 def test_a_directory_id_has_16_bytes() -> None:
-    """The broker keeps it for as long as a session lasts."""
+    """The broker keeps the id as long as the fetch session lasts, so a longer one is refused."""
     partition = FetchPartition(0, 0, 1, replica_directory_id=bytes(1000))
     request = FetchRequest(0, 0, [FetchTopic(None, bytes(16), [partition])])
     with pytest.raises(ProtocolError, match="directory id of 1000 bytes"):

@@ -21,7 +21,7 @@ for module in pkgutil.walk_packages(kafka_zk.__path__, "kafka_zk."):
 
 @pytest.mark.slow
 def test_no_module_warns_when_it_is_imported(tmp_path: Path) -> None:
-    """Nor do the libraries that the modules import."""
+    """The libraries that the modules import do not warn either."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", IMPORT_EVERYTHING],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -4,9 +4,9 @@
         "files": {"delta": [FOLDER, STAGING]}, "offsets": [BOOTSTRAP, FOLDER], "more offsets": true, "at once": PAIRS}'
 
 ``PAIRS`` are [step, fields, fields]: two extractions by their fields, in a session each, which wait for each other at
-the beginning of the step. Prints JSON: of each table what ``observe`` says, of those of ``files`` what that of
-``executor_files`` says, of ``offsets`` what the observer of ``offsets_in_table`` says, and of each extraction how many
-records it had and who wrote them, or why it failed.
+the beginning of the step. Prints JSON: for each table the result of ``observe``, for ``files`` that of
+``executor_files.observe``, for ``offsets`` that of the observer in ``offsets_in_table``, and for each extraction the
+number of its records and who wrote them, or the reason why it failed.
 """
 
 from __future__ import annotations

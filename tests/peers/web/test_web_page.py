@@ -377,7 +377,7 @@ def test_a_scenario_is_learnt_step_by_step() -> None:
 
 
 def test_the_first_chapter_of_the_lesson_from_start_to_end() -> None:
-    """Members join at the reader's pace; the lesson asks for the owners, and the cluster knows them; back, and skip."""
+    """Members join at the reader's pace; the cluster knows the owners that the lesson asks for; back and skip work."""
     with page_of("lesson", "--web", "0", "--chapter", "1", "--chapter", "2") as lesson:
         until(lambda: "begin" in lesson.text("#lesson-next"), "the first page")
         said: list[str] = []

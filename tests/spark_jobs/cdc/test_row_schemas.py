@@ -69,7 +69,7 @@ def test_derived_types_read_each_value_and_executors_can_exchange_it(database: s
 
 
 def test_a_record_is_read_by_its_own_schema_before_the_newest() -> None:
-    """Its decimals have another scale."""
+    """Decimals have another scale in the record's own schema."""
     wide = json.dumps({"type": "struct", "fields": [{**decimal(4, 12), "field": "amount"}]})
     record = json_record("t", 0, 0, '{"id": 1}', event(decimal(2, 10), "C7g="), {})
     change = debezium_change(record, given_types(wide))

@@ -20,7 +20,7 @@ LOG = remote_log(segment(1, 0, 9), COPIED)
     [(20, (0, 20), 0), (20, (0, 15), 1), (20, (-1, -1), 1), (15, (0, 15), 0)],
 )
 def test_epoch_before_the_first_local_offset(local_start: int, earlier: tuple[int, int], expected: int) -> None:
-    """Returns the earlier epoch if it ends exactly where the local log starts."""
+    """The result is the earlier epoch if that one ends exactly where the local log starts."""
     assert epoch_before(local_start, 1, *earlier) == expected
 
 

@@ -126,7 +126,7 @@ def test_the_first_of_two_flushes_commits_what_it_made_durable(log: Log) -> None
 
 @pytest.mark.parametrize("state", [told(leader=OTHER), told(isr=(US, OTHER))], ids=["follower", "others in sync"])
 def test_a_replica_that_is_not_alone_commits_nothing_by_itself(log: Log, state: LeaderAndIsrPartitionState) -> None:
-    """What it appended while it was alone stays committed; a flush that ends late changes nothing."""
+    """Records that it appended while it was alone stay committed; a flush that ends late changes nothing."""
     partition = partition_with_log(log, told())
     partition.flush_begins(4)
     partition.take_state(state._replace(leader_epoch=4))

@@ -116,7 +116,7 @@ def test_a_leader_alone_waits_for_whom_is_about_to_join() -> None:
 
 
 def test_members_that_are_not_assigned_do_not_count() -> None:
-    """During a reassignment the ISR has them for a moment; they do not fetch."""
+    """During a reassignment the ISR contains such members for a moment; they do not fetch."""
     leader = Leader(isr=(US, A, 9))
     leader.fetch(A, 10)
     leader.fetch(B, 10)

@@ -66,7 +66,7 @@ def read(broker: TieredBroker, leader: Leader | None = None, builder: AuxiliaryS
 
 
 def test_a_follower_begins_after_the_remote_records(broker: TieredBroker) -> None:
-    """It takes the leader epochs and the producers' state at that offset from remote storage."""
+    """The follower takes the leader epochs, and the producers' state at that offset, from remote storage."""
     state = read(broker)
     assert (state.start_offset, state.leader_epochs) == (8, [(0, 0), (2, 5)])
     assert [each.last_offset for each in decode_snapshot(state.snapshot)] == [7]
@@ -145,7 +145,7 @@ def world(tmp_path: Path, reader: Reader) -> Iterator[World]:
 def test_a_new_replica_begins_from_remote_storage(
     world: World, reader: Reader, broker: TieredBroker, tmp_path: Path
 ) -> None:
-    """Then it fetches the records that follow."""
+    """The replica then fetches the records that follow."""
     snapshot = read(broker).snapshot
     reader.state = RemoteState(8, [(0, 0), (2, 5)], snapshot)
     world.lead()

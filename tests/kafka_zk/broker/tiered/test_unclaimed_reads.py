@@ -37,7 +37,7 @@ def records(size_bytes: int) -> RemoteRecords:
 
 
 def test_a_read_is_claimed_once() -> None:
-    """A claimed read may go on, and be left again."""
+    """A claimed read may continue, and be left again."""
     world = World()
     read = world.leave(1)
     assert world.reads.claim(key(2)) is None

@@ -1,4 +1,4 @@
-"""A lesson is saved in a new file, and only one that has a page."""
+"""A lesson is saved only in a new file, and only if it has a page."""
 
 from pathlib import Path
 

@@ -43,7 +43,7 @@ def test_an_empty_recording_is_not_saved(tmp_path: Path) -> None:
 
 
 def test_an_exported_page_does_not_replace_a_file(recorded: Path, tmp_path: Path) -> None:
-    """The markup that embeds it names the directory and a time, and gives it no rights in the embedding page."""
+    """The markup that embeds the page names its directory and a time, and gives it no rights in the embedding page."""
     exported = export_page(str(recorded), tmp_path / "new" / "a #1")
     assert (tmp_path / "new" / "a #1" / "index.html").stat().st_size == exported.page_bytes > exported.recording_bytes
     embedded = f'<iframe src="a%20%231/index.html#{exported.moment}" title="recording recorded.sqlite" sandbox='

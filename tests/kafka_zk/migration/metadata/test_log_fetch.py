@@ -56,7 +56,7 @@ class Leader:
         return _Fetch(error_code=self.error_code, responses=[] if self.error_code else [answer])
 
     def _records(self, offset: int) -> bytes:
-        """At least one whole batch (KIP-74)."""
+        """The log from the offset on: at least one whole batch (KIP-74)."""
         for position, header in iter_batches(LOG):
             if header.next_offset > offset:
                 return LOG[position : position + max(self._portion_bytes, header.size_bytes)]

@@ -47,7 +47,7 @@ def span_ms(recording: Recording) -> int:
 
 
 def test_every_moment_that_is_kept_is_as_it_was(file: Path) -> None:
-    """Also after the file was continued, and for readers of the file."""
+    """This holds after the file was continued, and for readers of the file."""
     recording = opened(file)
     moments: dict[int, Znodes] = {}
     for number, (transaction, after) in enumerate(history(3, 600)):
@@ -182,7 +182,7 @@ def test_samples_remain_after_a_time_in_which_the_clock_was_ahead(file: Path) ->
 
 
 def test_one_call_does_not_drop_everything_after_a_pause(file: Path) -> None:
-    """It would stall the recorder. Later calls drop the rest."""
+    """Dropping everything would stall the recorder. Later calls drop the rest."""
     recording = opened(file)
     for number in range(10):
         recording.add([WatchArmed(FIRST_MS + 50 * number, "broker-4", "", 0, "/b")], [])
@@ -195,7 +195,7 @@ def test_one_call_does_not_drop_everything_after_a_pause(file: Path) -> None:
 
 
 def test_a_page_names_no_entry_that_it_lacks(file: Path, tmp_path: Path) -> None:
-    """The cause of its first entry completes the state at its beginning, but is not one of its entries."""
+    """The cause of the page's first entry completes the state at the beginning, but is not an entry of the page."""
     recording = opened(file)
     recording.add([], [Transaction(1, FIRST_MS, 7, (Created("/brokers/ids/3", b"{}", ephemeral=True),))])
     recording.add([WatchFired(FIRST_MS + 1, "broker-4", "", 0, "/brokers/ids/3", EventType.CREATED)], [])

@@ -66,7 +66,7 @@ def test_the_clock_of_one_process_drops_nothing_and_keeps_nothing(wrong_ms: int)
 
 
 def test_a_recorder_whose_clock_was_ahead_drops_again_when_it_is_right() -> None:
-    """Its clock and that of a process were ahead, so entries have times in the future."""
+    """The clocks of the recorder and of a process were ahead, so entries have times in the future."""
     parts = Parts(64_000)
     parts.take(1, 1, 2 * PRESENT_MS, 2 * PRESENT_MS)
     for seq in range(2, 102):

@@ -239,7 +239,7 @@ def test_a_broker_that_restarts_keeps_its_watches_when_its_old_session_ends(acto
 
 
 def test_only_the_controller_shares_the_session_of_a_broker() -> None:
-    """A member with such a name does not share it."""
+    """A member whose name looks like a controller's does not share the session."""
     recording = Recording()
     recording.add([WatchArmed(2_000, "the-controller-1", "", 0, "/a")], [])
     recording.add([], [Transaction(2, 3_000, 9, (Created("/consumers/g/ids/the-broker-1", b"{}", ephemeral=True),))])
@@ -262,7 +262,7 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_recorder_left_opens(tmp_path: Path) -> None:
-    """Its journal undoes what it did not finish."""
+    """The recorder's journal undoes its unfinished writes."""
     recording = Recording(tmp_path / "r")
     recording.add([], [transaction for transaction, _ in history(1, 200)])
     recording.database.execute("pragma cache_size = 5")  # pages are written before the commit

@@ -73,7 +73,7 @@ def test_what_an_earlier_recorder_told_of_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [None, 5])
 def test_what_is_told_again_and_again_is_looked_up_once(value: int | None) -> None:
-    """This includes None, which each topic has while a leader does not respond."""
+    """This includes the value None, which a topic has while a leader does not respond."""
     database = sqlite3.connect(":memory:")
     database.executescript(module.SCHEMA)
     Samples(database).add(1, {"ends t": value})

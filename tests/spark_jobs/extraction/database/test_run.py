@@ -161,7 +161,7 @@ def refuse(topic: str) -> str | None:
 
 
 def test_a_topic_without_values_is_idle_or_fails_by_what_its_group_has_yet_to_extract() -> None:
-    """Retention or compaction has removed the values that would show its columns."""
+    """Retention or compaction has removed the values that would show the columns of the topic's table."""
     asked = database(cdc="debezium")
     (table,) = asked.tables(["shop.public.a"])
     nothing = NoColumns("no record of topic shop.public.a has a value")

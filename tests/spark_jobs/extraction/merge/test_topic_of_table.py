@@ -77,8 +77,8 @@ def test_a_table_of_the_topic_stays_as_it_is(format: str, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("format", TARGETS)
 @pytest.mark.parametrize("step", [Prepared.prepare, Prepared.merge])
 def test_a_table_of_another_topic_is_refused_unchanged(step: Any, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its columns may differ as well, but to give them would not help. The merge refuses it, too, because two runs may
-    find a table without a topic at the same time."""
+    """Its columns may differ, too, but an error about them would mislead. The merge also refuses the table, because two
+    runs may find it without a topic at the same time."""
     prepared = Prepared(format, {"kafka-zk.topic": OTHER}, monkeypatch)
     other_columns = MagicMock(side_effect=ExtractionFailed("give the table's columns"))
     monkeypatch.setattr(statements, "check_columns", other_columns)
@@ -88,7 +88,7 @@ def test_a_table_of_another_topic_is_refused_unchanged(step: Any, format: str, m
 
 
 def test_a_delta_table_that_is_created_for_a_fence_has_no_topic_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan may be the group's plan of another topic, into another table than this run's."""
+    """The group's plan may be that of a run for another topic and another table."""
     prepared = Prepared("delta", {}, monkeypatch)
     created: list[str] = []
     monkeypatch.setattr(prepared.tables, "_is_table", created.__contains__)
@@ -99,7 +99,7 @@ def test_a_delta_table_that_is_created_for_a_fence_has_no_topic_yet(monkeypatch:
 
 
 def test_a_new_iceberg_table_is_created_with_its_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one commit, so that no other topic can get the table first."""
+    """One commit does both, so that no other topic can get the table first."""
     prepared = Prepared("iceberg", {"kafka-zk.topic": TOPIC}, monkeypatch)
     created: dict[str, list[Any]] = {}
 

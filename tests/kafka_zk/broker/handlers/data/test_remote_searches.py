@@ -44,7 +44,7 @@ def code(search: RemoteSearch[int]) -> ErrorCode:
 
 
 def test_searches_are_concurrent_up_to_a_limit() -> None:
-    """The next one begins when one ends, in any order."""
+    """When a search ends, whichever it is, the next one begins."""
     world = World(SEARCHES_AT_ONCE + 2)
     world.run()
     assert len(world.begun) == SEARCHES_AT_ONCE
