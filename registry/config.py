@@ -148,11 +148,11 @@ class ConfigRegistry:
         *,
         removes_empty: bool = False,
     ) -> None:
-        """Replace the config by the result of ``change``, with a notification in the same transaction.
+        """Replace the config with the result of ``change``, and create a notification in the same transaction.
 
         After a concurrent write, ``change`` is called again. Retries after connection losses. ``removes_empty``: delete
         the znode if nothing is left, as AdminZkClient@3.9 does.
-        Raises: SessionLost, NoAuth, InvalidZnode, exceptions of ``change``.
+        Raises: SessionLost, NoAuth, InvalidZnode, and whatever ``change`` raises.
         """
         await retry_until_connected(
             self._client, lambda: self._update(entity_type, entity_name, change, removes_empty=removes_empty)
@@ -193,7 +193,7 @@ class ConfigRegistry:
         """Delete the znode; False if it must stay, because a user's clients have configs."""
         try:
             if stat is None:
-                await self.notify(entity_type, entity_name)  # an earlier attempt of this call may have removed it
+                await self.notify(entity_type, entity_name)  # an earlier attempt may have removed the znode
             else:
                 path = znodes.entity_path(entity_type, entity_name)
                 await self._write(entity_type, entity_name, Delete(path, stat.version))
@@ -234,8 +234,8 @@ class ConfigRegistry:
     def watch_changes(
         self, on_change: Callable[[str, str], None], on_missed: Callable[[], None] = lambda: None
     ) -> ChangeWatcher:
-        """Call ``on_change(entity_type, entity_name)`` for each notification, even old ones, but not malformed ones,
-        which are logged. ``on_missed`` is called if some notifications were deleted unread."""
+        """Call ``on_change(entity_type, entity_name)`` for each notification, including old ones. Malformed ones are
+        logged and skipped. ``on_missed`` is called if some notifications were deleted unread."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             if isinstance(data, NoAuth):

@@ -17,11 +17,11 @@ T = TypeVar("T")
 SLICE_S = 0.003
 TURN_COST = 64 * 1024
 AT_ONCE = 32
-"""Number of operations, of a few microseconds each, between two checks whether the turn is over."""
+"""Number of operations, of a few microseconds each, between two checks of whether the turn is over."""
 
 
 def after(clock: Timers, seconds: float) -> Deferred[None]:
-    """``seconds`` 0 waits for the reactor's next turn."""
+    """Fires after ``seconds``; 0 means in the reactor's next turn."""
     waiting: Deferred[None] = Deferred()
     clock.callLater(seconds, waiting.callback, None)
     return waiting
@@ -100,7 +100,7 @@ class Turns:
         self._end_s = self._clock.seconds() + SLICE_S
 
     async def spend(self, cost: int) -> None:
-        """Count ``cost`` bytes of work that follow; first waits if the turn is over. Raises like ``next``."""
+        """Charge ``cost`` bytes for the work that follows; first wait if the turn is over. Raises like ``next``."""
         if self.is_over:
             await self.next()
         self._cost_left -= cost

@@ -24,8 +24,8 @@ class SupervisedConnection(BrokerConnection):
         return self._slot is not Slot.IDLE and self._phase not in CLOSED_PHASES
 
     def made_progress(self, least_bytes: int) -> bool:
-        """True if, since the last call, a frame began, ``least_bytes`` of one arrived, or the peer read ``least_bytes``
-        of a full queue."""
+        """True if a request is in progress or if, since the last call, a frame began, ``least_bytes`` of a frame
+        arrived, or the peer read ``least_bytes`` of the queued responses."""
         is_slow = self._input.is_slow(least_bytes)
         made_progress = self.active and not (is_slow and self.is_stalled)
         self.active = False

@@ -30,7 +30,7 @@ from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK, Target
 PARTS = ("produce", "followers", "latency", "catch-up", "memory")
 
 Samples = dict[tuple[str, str], dict[str, list[float]]]
-"""Values by row and name of a figure, then by target, in the order of the rounds."""
+"""(Row, figure name) -> target -> values, in the order of the rounds."""
 
 _FAILURES = (
     requirements.MissingPeerTools, jars.JarsNotResolved, ProcessFailed, BenchFailed, KafkaException, TimeoutError,
@@ -119,7 +119,7 @@ class Bench:
         self._samples: Samples = defaultdict(lambda: defaultdict(list))
 
     def run(self, rounds: int, scale: float) -> Samples:
-        """Run a warm-up round, whose samples are discarded, and then the others. Raises: those of `_FAILURES`."""
+        """Run a warm-up round, whose samples are discarded, and then the others. Raises: any of `_FAILURES`."""
         zookeeper = apache_kafka.start_zookeeper(self._folder / "zookeeper")
         up: dict[str, Target] = {}
         try:

@@ -17,7 +17,7 @@ _SHOWN = (("throughput", "#2a6f97"), ("broker CPU", "#d08c3c"))
 
 
 class Bar(NamedTuple):
-    """A row's ratio of one figure, with its smallest and largest pair."""
+    """A row's ratio for one figure, and the smallest and largest ratio of its pairs."""
 
     figure: str
     ratio: float

@@ -1,6 +1,6 @@
 """`python -m tests.bench.profile`: the time that our broker spends in each function under one workload.
 
-cprofile counts Python functions (and slows them down: compare shares, not seconds); perf samples the machine code of
+cprofile measures Python functions (and slows them down: compare shares, not seconds); perf samples the machine code of
 the interpreter, the C libraries and the kernel.
 """
 

@@ -1,4 +1,4 @@
-"""A broker with the native module and one without it get requests of real clients, and damaged copies of them."""
+"""Sends real clients' requests, and damaged copies, to a broker with the native module and to one without it."""
 
 import json
 import os
@@ -20,7 +20,7 @@ SEEDS = (1, 2)
 CLIENTS = {
     "aiokafka", "app", "connect", "console", "consumer", "js", "kafka", "kgo", "old", "producer", "rdkafka", "sarama",
 }  # fmt: skip
-"""The first word of the client ids of Kafka's clients, tools, Streams and Connect, of the old ones, and of others."""
+"""First words of the client ids of Kafka's clients (new and old), tools, Streams and Connect, and of other clients."""
 AT_LEAST = {"read_produce": 50, "write_produce": 50, "check_records": 50, "plain_commit": 10}
 
 
@@ -57,7 +57,7 @@ def frame(client: str, api_key: ApiKey = ApiKey.METADATA, body: bytes = b"") -> 
 
 
 def test_the_first_requests_of_each_kind_are_selected() -> None:
-    """A client's number and what is random in its name do not matter."""
+    """Numbers and hexadecimal parts of a client id do not matter."""
     recorded = [Recorded(number, frame(f"client-{number}")) for number in range(OF_ONE_KIND + 1)]
     other = Recorded(7, frame("other"))
     assert list(select([*recorded, other])) == [*recorded[:OF_ONE_KIND], other]

@@ -1,4 +1,4 @@
-"""The entry point of the broker's image: environment variables as the known Kafka images take them."""
+"""The entry point of the broker's image takes environment variables as Kafka's usual images do."""
 
 import importlib.util
 from pathlib import Path
@@ -85,7 +85,7 @@ def test_options_of_the_jvm_that_secure_zookeeper_are_taken_over(entrypoint: Mod
 
 @pytest.mark.parametrize("file", sorted(DOCKER.glob("compose*.yml")), ids=lambda path: path.name)
 def test_compose_files_pin_what_they_run(file: Path) -> None:
-    """No latest, no image without a tag, and our own in the version of this tree."""
+    """Every image has a tag other than latest, and our image has the version of this repository."""
     images = [line.partition(":-")[2].rstrip("}\n") for line in file.read_text().splitlines() if "image:" in line]
     assert images
     for image in images:

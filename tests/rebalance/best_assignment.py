@@ -1,4 +1,4 @@
-"""A judge for ``sticky``: finds the best assignment of a small group by exhaustive search, independently of the
+"""An oracle for ``sticky``: finds the best assignment of a small group by exhaustive search, independently of the
 assignor."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from kafka_zk.rebalance.assignment import GroupSnapshot
 
 
 def least_squares_and_moves(snapshot: GroupSnapshot) -> tuple[int, int]:
-    """The smallest possible sum of squared counts, and the smallest number of moves among the assignments with it.
+    """The smallest possible sum of squared counts, and the fewest moves of any assignment with that sum.
 
     The partitions are added one by one; for each tuple of counts, only the smallest number of moves that leads to it is
     kept. The sum of squares is smallest if and only if no thread can pass a partition, directly or through a chain, to

@@ -64,7 +64,7 @@ class Purgatory:
         with False). A negative timeout counts as 0.
 
         The condition must be false now. Before each evaluation, ``changed`` is called with the checked key. ``kind``:
-        class of the result, which the request's connection examines.
+        the class of the result; the request's connection uses the members that it inherits from ``ClientWait``.
         """
         entry = kind(self, condition, tuple(dict.fromkeys(keys)), changed)
         for key in entry.keys:
@@ -80,7 +80,7 @@ class Purgatory:
                 self._check_all()
 
     def check_later(self, key: Hashable) -> None:
-        """Like ``check`` at the end of the reactor's turn, once for all changes of ``key`` until then."""
+        """Call ``check`` at the end of the reactor's turn, only once even if ``key`` changes again until then."""
         if key in self._waiting:
             self._due[key] = None
             if len(self._due) == 1:

@@ -1,6 +1,6 @@
 """Writes and reads ``__remote_log_metadata`` through the leaders of its partitions, as any client does.
 
-It reads partitions that this broker leads in the same way, so that there is only one code path.
+It uses a connection even for partitions that this broker leads, so that there is only one code path.
 Source: ProducerManager.java, ConsumerTask.java@3.9.
 """
 
@@ -94,7 +94,7 @@ class MetadataClient:
                 ErrorCode.of(found.error_code),
                 found.high_watermark,
                 found.log_start_offset,
-                bytes(found.records or b""),  # type: ignore[arg-type]  # responses that were read have no slices
+                bytes(found.records or b""),  # type: ignore[arg-type]  # a decoded response has no file slices
             )
             for topic in read_fetch_response(version, frame).topics
             for found in topic.partitions

@@ -1,4 +1,4 @@
-"""A broker is killed while the demo writes with acks=all, and restarted."""
+"""Kills a broker while the demo writes with acks=all, and restarts it."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -17,11 +17,11 @@ POLL_S = 0.1
 
 
 class Failover:
-    """The death of a broker that is the controller and leads partitions, followed through the brokers' traces.
+    """Kills a broker that is the controller and leads partitions, and follows the failover in the brokers' traces.
 
     Args:
         data_dir: the data directory of the cluster.
-        tell: called with each fact, with the seconds since the death.
+        tell: called with each fact; a fact from the traces begins with the seconds since the death.
     """
 
     def __init__(self, data_dir: Path, trace: Path, topic: str, broker_id: int, tell: Callable[[str], None]) -> None:

@@ -1,7 +1,7 @@
 """Records the holders of leaderships, group partitions and registrations over time. Pure.
 
-Each span belongs to a lane: a partition, a group's partition, or a broker. The page draws lanes by time; a span without
-a holder is a silence.
+Each span belongs to a lane: a partition, a group's partition, or a broker. The page draws each lane along a time
+axis; a span without a holder is a silence.
 """
 
 import re
@@ -27,7 +27,7 @@ _CONTROLLER = "/controller"
 
 
 class Hold(NamedTuple):
-    """A change of a lane: ``holder`` has the lane from now on; "": no holder.
+    """A change of a lane. ``holder`` holds the lane from now on; "" means that it has no holder.
 
     ``kind``: leader, owner (by a znode), assigned (by a group coordinator), broker, member, controller,
     server (a ZooKeeper server, by its mode) or ensemble (ZooKeeper as a whole).

@@ -1,9 +1,9 @@
-"""Executors first turn a topic's records into events, which decide what a table's rows must be.
+"""First step of an audit by keys: executors turn a topic's records into events, which determine the expected rows.
 
 Each row of EVENTS_DDL has a ``kind``: KEY for an event of one key, TRUNCATE, or REFUSED for a record that is not a
 change, with the reason in ``content``. Records that change no row yield no event.
 
-``rank`` orders the events of a key: it is an event's position in the database, or its offset if it has no position.
+``rank`` orders the events of a key. It is the event's position in the database, or else the record's offset.
 Events with equal ``content`` lead to equal rows. If an event changes a key, ``moved`` is its transaction and its row,
 as JSON.
 """
@@ -54,8 +54,8 @@ _NO_RANK = Rank((), 0)
 
 
 class ReadEvents:
-    """``events`` is for ``mapInArrow``: it gets topic, partition, offset, key, value and headers, and returns
-    EVENTS_DDL.
+    """``events`` is for ``mapInArrow``. Its input columns are topic, partition, offset, key, value and headers; its
+    output columns are EVENTS_DDL.
 
     ``schema``: as for ``--schema``, or None. ``key``: the table's key columns. ``compared``: the columns to keep.
     ``avro``: decodes keys and values; None for JSON.

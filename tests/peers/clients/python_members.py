@@ -1,5 +1,5 @@
-"""Members of a group with the Python clients. Each logs its assignments, its records and its commits, and leaves at the
-end of its input.
+"""Group members that use Python clients. Each logs its assignments, its records and its commits, and leaves at the end
+of its input.
 
 `python -m tests.peers.clients.python_members CLIENT BOOTSTRAP GROUP TOPIC NAME LOG ASSIGNOR SESSION_TIMEOUT_MS`. A
 record is logged before its offset is committed, so the log of a killed member contains all records that it has
@@ -36,8 +36,8 @@ _POLL_S = 0.1
 _MAX_RECORDS = 200
 _REBALANCE_TIMEOUT_MS = 20_000
 _METADATA_MAX_AGE_MS = 2000
-"""A broker that has just started may not know its topics yet. A leader without topics assigns nothing, and some clients
-repeat their metadata request only after this time.
+"""A broker that has just started may not know its topics yet. A group leader that knows no topics assigns nothing, and
+some clients repeat their metadata request only after this time.
 """
 _ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
 _AIO_ASSIGNORS = {"range": AioRange, "roundrobin": AioRoundRobin}
@@ -183,7 +183,7 @@ class _AioListener(aiokafka.abc.ConsumerRebalanceListener):  # type: ignore[misc
         self.rebalances = 0
 
     async def on_partitions_assigned(self, assigned: list[aiokafka.TopicPartition]) -> None:
-        coordinator = self._consumer._coordinator  # kafka-python has no public attribute for either
+        coordinator = self._consumer._coordinator  # aiokafka has no public attribute for either
         self._journal.write(
             "assigned",
             member=coordinator.member_id,
@@ -198,7 +198,7 @@ class _AioListener(aiokafka.abc.ConsumerRebalanceListener):  # type: ignore[misc
 
 def _heed_errors_of_a_whole_offset_fetch() -> None:
     """aiokafka 0.14 checks only the errors of partitions. While a coordinator loads its groups, the response has one
-    error and no partitions, which aiokafka treats like missing offsets: it would start over, also on Kafka.
+    error and no partitions. aiokafka would conclude that there are no offsets and start over, even on Apache Kafka.
     """
     send = GroupCoordinator._send_req
 

@@ -177,10 +177,10 @@ def test_a_server_restart_keeps_sessions(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_a_server_that_was_away_longer_than_the_session_gives_it_back(lab: Lab, tmp_path: Path) -> None:
-    """No server expires sessions during that time. The spare session that was opened beside it is not needed.
+    """No server expires sessions during that time. The client opens a spare session, but does not need it.
 
-    The client waits half a session for the old one once the spare is connected: 3 s, since a server that has just
-    started on a busy machine responds late.
+    Once the spare is connected, the client waits half the session timeout for the old session: 3 s here, because a
+    server that has just started on a busy machine responds late.
     """
 
     async def story() -> None:

@@ -24,7 +24,7 @@ Producer = Partition.ProducerState
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Return the producers or an error for each requested partition, once even if it is repeated."""
+    """Return each requested partition with its producers or an error, only once even if the request repeats it."""
     turns = ResponseTurns(services.clock, context)
     topics = EncodedArray(turns, header, "topics")
     asked: dict[str, dict[int, None]] = {}

@@ -160,7 +160,7 @@ def test_a_broker_has_at_most_1000_keys() -> None:
 
 
 def test_a_broker_with_more_keys_may_lose_some() -> None:
-    """Apache Kafka may have stored more keys; kafka-configs changes and removes them in portions."""
+    """Apache Kafka may have stored more keys; kafka-configs may change or remove a part of them."""
     stored = {f"of.a.plugin.{number}": "x" for number in range(1_500)}
     broker = dynamic()
     broker.take(stored, {})

@@ -40,7 +40,7 @@ class Asked:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> TieredBroker:
-    """A broker whose offsets 0 to 7 are only in remote storage, in epochs 0 and 2. Producer 7 wrote the last one."""
+    """A broker whose offsets 0 to 7 are only in remote storage, in epochs 0 and 2. Producer 7 wrote offsets 5 to 7."""
     broker = TieredBroker(tmp_path)
     broker.fill(5)
     for number in range(3):

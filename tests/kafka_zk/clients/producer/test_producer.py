@@ -1,4 +1,4 @@
-"""The Twisted producer against a cluster of plain values under a ``Clock``."""
+"""The Twisted producer against a fake cluster in memory, under a ``Clock``."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def test_linger_gathers_records_into_one_request(clock: Clock, brokers: FakeClus
 
 
 def test_leader_change_is_followed(clock: Clock, brokers: FakeCluster) -> None:
-    """NOT_LEADER_OR_FOLLOWER brings new metadata, and the batch goes to the new leader."""
+    """After NOT_LEADER_OR_FOLLOWER, the producer fetches metadata and sends the batch to the new leader."""
     producer = producer_for(clock, brokers)
     finish(clock, producer.send("t", b"1", partition=0))
     brokers.move(TopicPartition("t", 0), 1)
@@ -88,8 +88,8 @@ def test_leader_change_is_followed(clock: Clock, brokers: FakeCluster) -> None:
 
 
 def test_a_named_leader_is_followed_without_metadata_and_without_a_pause(clock: Clock, brokers: FakeCluster) -> None:
-    """KIP-951: three requests of a millisecond, where the backoff alone would take 100 ms. The leader may even be a
-    broker that no metadata named.
+    """KIP-951: two requests and a connection take 1 ms each, where the backoff alone would take 100 ms. The leader may
+    even be a broker that no metadata named.
     """
     producer = producer_for(clock, brokers)
     finish(clock, producer.send("t", b"1", partition=0))
@@ -308,7 +308,7 @@ def test_what_is_no_record_is_refused_at_once(
 
 
 class PatientClock(Clock):
-    """A clock that refuses an endless series of timers for one moment, which ``advance`` would run forever."""
+    """A clock that fails after 100 timers at one moment, because ``advance`` would run an endless series forever."""
 
     timers: tuple[float, int] = (0.0, 0)
 
@@ -320,7 +320,7 @@ class PatientClock(Clock):
 
 
 def test_the_sender_looks_once_when_a_batch_is_due() -> None:
-    """A due batch is sent at any millisecond: 1.007 s is 1007 ms, although 1.007 times 1000 is less."""
+    """The timer works at every millisecond: 1.007 s is 1007 ms, although 1.007 * 1000 is less as a float."""
     clock = PatientClock()
     producer = producer_for(clock, FakeCluster(clock, {"t": [0]}), linger_ms=5)
     finish(clock, run(producer.ready("t")))
