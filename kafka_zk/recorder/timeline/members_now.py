@@ -38,6 +38,7 @@ class MembersNow:
         self._rebalances = rebalances
         self._last: dict[str, LastEvent] = {}
         self._tell_themselves: set[str] = set()
+        self._assigned_generation: int | None = None  # of the last AssignmentCompleted
 
     def add(self, told: Told) -> None:
         """Update the members. Commits are ignored. The observer's events count only for members without a trace."""
@@ -45,10 +46,13 @@ class MembersNow:
             return
         event = told.event
         if isinstance(event, AssignmentCompleted):
+            self._assigned_generation = event.generation
             for member, tps in event.assignments.items():
                 self._last[member] = LastEvent(event.time_ms, f"gets {listed(tps)}")
             return
         if isinstance(event, GenerationSeen):
+            if event.generation == self._assigned_generation:
+                return  # the coordinator has reported more
             for each in event.members:
                 self._last[each.member] = LastEvent(event.time_ms, f"has {listed(each.assigned)}")
             return
