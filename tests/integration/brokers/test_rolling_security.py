@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AdminClient,
     NewTopic,
@@ -111,18 +111,26 @@ class RollingCluster:
             if keep_in_sync or broker_id == BROKERS[-1]:
                 self.wait_in_sync()
             else:
-                wait_for(lambda: len(self._metadata().brokers) == len(BROKERS), "a broker is back", 30)
+                wait_for(self._metadata_of_all, "a broker is back", 30)
 
     def wait_in_sync(self) -> None:
         def are_in_sync() -> bool:
-            found = self._metadata()
-            partitions = found.topics[TOPIC].partitions.values()
-            return len(found.brokers) == len(BROKERS) and all(sorted(each.isrs) == BROKERS for each in partitions)
+            found = self._metadata_of_all()
+            return found is not None and all(
+                sorted(each.isrs) == BROKERS for each in found.topics[TOPIC].partitions.values()
+            )
 
         wait_for(are_in_sync, "all replicas in sync", 90)
 
-    def _metadata(self) -> Any:
-        return AdminClient(self.client_keys()).list_topics(TOPIC, timeout=20)
+    def _metadata_of_all(self) -> Any:
+        """The metadata once all brokers are there; None before, also while the client cannot reach any of them."""
+        try:
+            found = AdminClient(self.client_keys()).list_topics(TOPIC, timeout=20)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._TRANSPORT:
+                raise
+            return None
+        return found if len(found.brokers) == len(BROKERS) else None
 
     def stop(self) -> None:
         for broker in self._brokers:

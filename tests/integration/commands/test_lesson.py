@@ -23,8 +23,9 @@ def transcript(text: str) -> str:
     release.
     """
     unfolded = re.sub(r"(→.*?) *\r?\n {5,}(?=\S)", r"\1 ", text)
-    return normalized(
+    return _one_line_a_change(normalized(
         unfolded,
+        (r"^ +\d+(\.\d+)? s( +\d+(\.\d+)? s)* *$", "             TIMES"),
         (r"(^ +\d+\.\d s  .*\n( {5,}\S.*\n)*)+", "   EVENTS\n"),
         (r'"timestamp":"\d+"', '"timestamp":"TIME"'),
         (r'(^   /controller  .*"brokerid":)[12]\b', r"\1NEW"),
@@ -32,13 +33,28 @@ def transcript(text: str) -> str:
         (r"^ *⚡ owners.*\n(   A partition is free.*\n(   [^→⚡\s].*\n)?)?", ""),
         (r"^\n? *\[Enter\] go on.*\n", ""),
         (r"^(   (lesson|news)-\d)  [a-z·']+$", r"\1  PICTURE"),
-        (r"^ +0\.\d+ s .*", "             TIMES"),
         (r"^ +(-?\d+) +\d+  ( *|[█▏▎▍▌▋▊▉]+ *)\d+  ( *|[█▏▎▍▌▋▊▉]+ *)\d+(  ←.*)?$", r"   \1  BARS\4"),
         (r"^   (orders-\d|requests)( +\d+){6}$", r"   \1  NUMBERS"),
         (r"(again per kill): eager \d+, cooperative \d+", r"\1: eager N, cooperative N"),
         (r"\b(HOST:PORT)\b.*", r"\1"),
         (r"took \d+\.\d s, [\d,]+ KB a second", "took S s, N KB a second"),
         (r"\b(config_change_)\d+", r"\1N"),
+    ))  # fmt: skip
+
+
+def _one_line_a_change(text: str) -> str:
+    """Combine consecutive lines about watches of the same znode: on a slow machine, the members' watches fire one after
+    the other, and each gets a line.
+    """
+    changes: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        change, found, members = line.partition(" changed: ")
+        if found and changes and changes[-1][0] == change:
+            changes[-1][1].extend(members.split(", "))
+        else:
+            changes.append((change, members.split(", ") if found else []))
+    return "".join(
+        f"{change} changed: {', '.join(sorted(members))}\n" if members else f"{change}\n" for change, members in changes
     )
 
 
