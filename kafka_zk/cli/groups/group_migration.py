@@ -31,7 +31,8 @@ CHANGED = "changed meanwhile"
 
 
 class Row(NamedTuple):
-    """Previous offsets are None if absent; ``reason``: why the offset was not copied."""
+    """``source``, ``target``: the committed offsets on both sides before the copy; None if there is none. ``result``:
+    COPIED, TO_COPY or KEPT. ``reason``: why the target keeps its offset; None if it does not."""
 
     tp: TopicPartition
     source: int | None
