@@ -59,6 +59,8 @@ def counts_with_fewest_moves(
 
 @dataclass(slots=True)
 class _Group:
+    """The threads with the full load ``full``, and the audiences whose partitions they share (as numbers)."""
+
     full: int
     threads: set[int] = field(default_factory=set)
     audiences: list[int] = field(default_factory=list)

@@ -44,7 +44,7 @@ class BrokerRegistry:
     ) -> int:
         """Register in the client's session. Returns the broker epoch (the znode's czxid).
 
-        Waits up to ``max_leftover_ms`` for another session's znode to disappear, and retries after connection losses.
+        Waits up to ``registration.max_leftover_ms`` for another session's znode to disappear, and retries after connection losses.
         In the same session, another call rewrites the registration and keeps the epoch.
 
         Args:

@@ -23,6 +23,8 @@ _MOST_KEY_BYTES = 4096
 
 
 class Mask(NamedTuple):
+    """``kind``: one of KINDS."""
+
     column: str
     kind: str
 

@@ -45,7 +45,7 @@ class StartReport(NamedTuple):
 
 
 class OpenedLog(NamedTuple):
-    """A log, with what its recovery dropped."""
+    """A log, with the data that its recovery dropped; None if it dropped none."""
 
     tp: TopicPartition
     log: Log

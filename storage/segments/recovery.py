@@ -39,7 +39,9 @@ def _ignore(size_bytes: int) -> None:
 
 
 class SegmentScan(NamedTuple):
-    """``reason``: why the scan ended before the end of the file."""
+    """``valid_bytes``: size of the part of the file to keep; damaged batches before the recovery point stay in it.
+    ``next_offset``: the offset that follows this part. ``reason``: why the rest must be cut off; None if there is no
+    rest."""
 
     valid_bytes: int
     next_offset: int

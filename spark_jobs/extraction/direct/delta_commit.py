@@ -21,7 +21,8 @@ _PACKAGE = "org.apache.spark.sql.delta"
 
 
 class Columns(NamedTuple):
-    """``written``: a ``StructType``; ``partitioned_by``: columns that name folders; ``written`` may lack some."""
+    """``written``: the columns in the files, a ``StructType``. ``partitioned_by``: the columns that name folders;
+    derived ones are not in ``written``."""
 
     written: Any
     partitioned_by: Sequence[str]
