@@ -190,7 +190,7 @@ class _Search:
         arcs: Callable[[Node, "_Search"], Iterable[tuple[Node, int]]],
         has_room: Callable[[Node], bool],
     ) -> Node | None:
-        """Search breadth first for the next thread with room."""
+        """Search breadth first for the next thread with room. Returns None if there is none."""
         if source in self._predecessors:
             return None
         self._visit(source, source, _NO_LIMIT)

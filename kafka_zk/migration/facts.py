@@ -175,8 +175,8 @@ class LogDir(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """``broker_files`` and ``controller_files``: path -> server.properties. ``log_dirs``: empty if ``--log-dirs`` was
-    not given. ``recorded_state``: the last state in the metadata log, NONE if it has no state. ``strangers``: ZooKeeper
-    clients other than brokers, controllers and this command.
+    not given. ``recorded_state``: the last state in the metadata log, MigrationState.NONE if it has none.
+    ``strangers``: ZooKeeper clients other than brokers, controllers and this command.
     """
 
     zookeeper: ZooKeeperFacts

@@ -45,7 +45,7 @@ class StartReport(NamedTuple):
 
 
 class OpenedLog(NamedTuple):
-    """A log, with the data that its recovery dropped; None if it dropped none."""
+    """``dropped``: the data that the log's recovery dropped; None if it dropped nothing."""
 
     tp: TopicPartition
     log: Log

@@ -104,7 +104,9 @@ class TierFacts:
 
 
 class Examined(NamedTuple):
-    """``not_checked``: what could not be examined, and why."""
+    """``not_checked``: what could not be examined, and why. ``segment_count``: number of finished
+    segments. ``unreachable_count``: how many of them no reader finds, because they were replaced or are of a lost
+    lineage."""
 
     findings: list[Finding]
     not_checked: list[str]

@@ -65,7 +65,7 @@ class FoldJob:
             changes.unpersist()
 
     def _avro(self) -> ValueDecoder | None:
-        """Raises RegistryFailed."""
+        """The decoder of Avro records; None for JSON. Raises RegistryFailed."""
         url = self._asked.schema_registry
         return None if url is None else avro_as_written(registry_at(url), self._asked.topics[0])
 
