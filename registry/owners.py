@@ -292,7 +292,7 @@ class OwnerRegistry:
         return refused
 
     def _fence(self, tp: TopicPartition, read: _ClaimRead) -> Operation:
-        """Write the offset (-1 if it is outdated) only for its new version, which invalidates older tokens."""
+        """Write the offset, or -1 if it is outdated, because the znode's new version invalidates older tokens."""
         path = znodes.offset_path(self._group, *tp)
         data = znodes.encode_offset(read.offset())
         return Create(path, data) if read.stored is None else SetData(path, data, read.stored.version)

@@ -65,8 +65,8 @@ class LocalTieredStorageConfig(NamedTuple):
 
 
 class RemoteStorageConfig(NamedTuple):
-    """``storage``: the storage plugin's settings. ``partition_count``, ``replication_factor``: with which the topic
-    ``__remote_log_metadata`` is created."""
+    """``storage``: the storage plugin's settings. ``partition_count``, ``replication_factor``: those of the topic
+    ``__remote_log_metadata`` when it is created."""
 
     storage: "LocalTieredStorageConfig | AivenStorageConfig"
     partition_count: int

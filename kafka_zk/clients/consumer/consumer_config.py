@@ -1,7 +1,7 @@
 """Configuration of a consumer in a broker-coordinated group.
 
-Pure. Unlike in Java, ``key.deserializer`` and ``value.deserializer`` may be the name of a deserializer, and there is
-``consumer.timeout.ms``, as in Kafka's old consumer and kafka-python.
+Pure. Unlike in Java, ``key.deserializer`` and ``value.deserializer`` may be names of ``clients.serdes.SERDES``, and
+there is ``consumer.timeout.ms``, as in Kafka's old consumer and kafka-python.
 Source: ConsumerConfig.java@3.9.
 """
 

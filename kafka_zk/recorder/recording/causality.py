@@ -82,7 +82,7 @@ class _Act(NamedTuple):
 
 
 class _Outage(NamedTuple):
-    """``to_ms`` None: not over."""
+    """An outage of ZooKeeper. ``seq``: the entry of its beginning. ``to_ms``: None while it lasts."""
 
     seq: int
     from_ms: int
