@@ -68,7 +68,7 @@ def _why_kept(source: int | None, target: int | None, unusable: str | None) -> s
 
 @contextlib.contextmanager
 def migration(zookeeper: str | None, bootstrap: str | None) -> "Iterator[Migration]":
-    """``bootstrap`` None: the registered brokers. Raises CommandFailed, RegistryError."""
+    """``bootstrap``: if None, the brokers that are registered in ZooKeeper. Raises CommandFailed, RegistryError."""
     with (
         zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client,
         GroupBrokers(bootstrap or registered_brokers(client)) as brokers,

@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 class LaneGroup(NamedTuple):
     """Lanes of one kind whose names differ only in the partition. ``stem`` is their prefix, such as ``flights-`` or
-    ``board: flights-``. ``to_ms`` None: one of the lanes has an open span.
+    ``board: flights-``. ``to_ms``: None if one of the lanes has an open span.
     """
 
     kind: str

@@ -60,7 +60,7 @@ class ClientHalf(Protocol):
 
 @dataclass(slots=True)
 class Session:
-    """A session on the server. ``link`` None: it has no connection."""
+    """A session on the server. ``link``: None while it has no connection."""
 
     session_id: int
     timeout_ms: int
