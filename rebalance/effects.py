@@ -99,7 +99,8 @@ class ReadOwners:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Send ``TimerFired`` at ``at_ms`` (on the clock of ``step``). Replaces a timer of the same name."""
+    """Send ``TimerFired`` at ``at_ms`` (the clock of ``GroupMember.step``). Replaces a timer of the same
+    name."""
 
     name: str
     at_ms: float

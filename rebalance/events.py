@@ -74,7 +74,8 @@ class Released(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class Claimed(RebalanceEvent):
-    """This member owns the partitions; partition -> committed offset (-1: none). ``zxid``: of the latest claim.
+    """This member owns the partitions. ``offsets``: partition -> committed offset (-1: none). ``zxid``: the zxid of the
+    latest claim.
 
     ``tokens``: partition -> version of its offset znode after the claim. Of two claims of a partition, the one with the
     larger token is the later one, even if a paused member reports its event late.
@@ -94,7 +95,8 @@ class ClaimWaits(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class ClaimOverdue(RebalanceEvent):
-    """A warning: the owner has not released the partition within the retries of Kafka's consumer."""
+    """A warning: the owner has not released the partition in the time after which Kafka's consumer would give up.
+    ``waited_ms``: since the claim."""
 
     partition: TopicPartition
     owner: str

@@ -59,6 +59,8 @@ def counts_with_fewest_moves(
 
 @dataclass(slots=True)
 class _Group:
+    """The threads with the full load ``full``, and the audiences whose partitions they share (as numbers)."""
+
     full: int
     threads: set[int] = field(default_factory=set)
     audiences: list[int] = field(default_factory=list)
@@ -188,7 +190,7 @@ class _Search:
         arcs: Callable[[Node, "_Search"], Iterable[tuple[Node, int]]],
         has_room: Callable[[Node], bool],
     ) -> Node | None:
-        """Search breadth first for the next thread with room."""
+        """Search breadth first for the next thread with room. Returns None if there is none."""
         if source in self._predecessors:
             return None
         self._visit(source, source, _NO_LIMIT)

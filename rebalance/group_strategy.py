@@ -73,7 +73,7 @@ def choose(members: Mapping[str, Member]) -> Choice:
 
 
 def leader(members: Mapping[str, Member]) -> str | None:
-    """The oldest member (smallest czxid) that announces strategies."""
+    """The oldest member (smallest czxid) that announces strategies; None if no member does."""
     ours = {name: member for name, member in members.items() if member.registration.strategies}
     return min(ours, key=lambda name: ours[name].czxid, default=None)
 

@@ -54,7 +54,8 @@ class BrokersRead:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRead:
-    """The leader's latest assignment, or None. ``version``: a write depends on it."""
+    """``assignment``: the leader's latest one; None if none is written. ``version``: the znode's version, on which the
+    next write depends."""
 
     assignment: GroupAssignment | None
     version: int
@@ -62,8 +63,8 @@ class AssignmentRead:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSettled:
-    """A write ended. ``stands``: the assignment that is now in ZooKeeper, perhaps another member's; None: refused
-    (``error``).
+    """The write of an assignment ended. ``stands``: the assignment that is now in ZooKeeper, perhaps another member's;
+    None if the write was refused, for the reason ``error``. ``written``: this member's assignment was written.
     """
 
     stands: AssignmentRead | None
@@ -94,8 +95,8 @@ class OwnersGone:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStopped:
-    """The user finished the delivered records. Maps partitions to the next offset to commit (None: nothing to
-    commit).
+    """The user finished the delivered records. ``offsets``: partition -> next offset to commit, or None if there is
+    nothing to commit.
     """
 
     stop_id: int
@@ -104,7 +105,8 @@ class DeliveryStopped:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseSettled:
-    """True: committed and released. False: nothing was done, because this member no longer owned the partition."""
+    """``outcomes``: True if the offset was committed and the partition released; False if nothing was done, because
+    this member no longer owned the partition."""
 
     outcomes: Mapping[TopicPartition, bool]
 

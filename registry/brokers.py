@@ -44,8 +44,8 @@ class BrokerRegistry:
     ) -> int:
         """Register in the client's session. Returns the broker epoch (the znode's czxid).
 
-        Waits up to ``max_leftover_ms`` for another session's znode to disappear, and retries after connection losses.
-        In the same session, another call rewrites the registration and keeps the epoch.
+        Waits up to ``registration.max_leftover_ms`` for another session's znode to disappear, and retries after
+        connection losses. In the same session, another call rewrites the registration and keeps the epoch.
 
         Args:
             unclean_start: announce in the same multi that the previous shutdown was unclean. Set this only at a

@@ -30,7 +30,7 @@ _YOUNGEST = INT64[-1]
 
 
 class Member(NamedTuple):
-    """The smallest ``czxid`` is the oldest member's."""
+    """``czxid``: the czxid of the registration's znode; the oldest member has the smallest one."""
 
     registration: ConsumerRegistration
     czxid: int

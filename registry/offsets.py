@@ -39,7 +39,8 @@ _log = Logger()
 
 
 class StoredOffset(NamedTuple):
-    """``offset``: -1 if unknown. ``version``: for a conditional write."""
+    """``offset``: -1 if unknown. ``version``: the offset znode's version, for conditional writes; NO_VERSION without
+    a znode."""
 
     offset: int
     version: int

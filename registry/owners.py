@@ -50,10 +50,10 @@ class Claim(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """This session owns the partition. ``token``: for commits. ``offset``: where to continue (-1: unknown).
+    """This session owns the partition. ``token``: see ``Commit``. ``offset``: where to continue (-1: unknown).
 
     ``zxid``: the claim's zxid; 0 if the claim created the offset znode. ``topic_czxid``: 0 if there is no such topic.
-    ``outdated``: discarded offset of an earlier topic of this name.
+    ``outdated``: the discarded offset of an earlier topic of this name; None if nothing was discarded.
     """
 
     offset: int
@@ -292,7 +292,7 @@ class OwnerRegistry:
         return refused
 
     def _fence(self, tp: TopicPartition, read: _ClaimRead) -> Operation:
-        """Write the offset, or none if outdated: the new version invalidates older tokens."""
+        """Write the offset, or -1 if it is outdated, because the znode's new version invalidates older tokens."""
         path = znodes.offset_path(self._group, *tp)
         data = znodes.encode_offset(read.offset())
         return Create(path, data) if read.stored is None else SetData(path, data, read.stored.version)

@@ -69,8 +69,8 @@ class MigrationZnode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """``replicas``: each broker with one of its partitions. ``highest_epoch``: the highest controller epoch in the
-    ``state`` znodes; -1 if there are none. ``highest_epoch_at``: the partition with this epoch. ``leaderless``:
+    """``replicas``: broker id -> one of its partitions, as an example. ``highest_epoch``: the highest controller epoch
+    in the ``state`` znodes; -1 if there are none. ``highest_epoch_at``: the partition with this epoch. ``leaderless``:
     partitions without a leader, with their last ISR."""
 
     replicas: Mapping[int, str] = field(default_factory=dict)
@@ -175,8 +175,8 @@ class LogDir(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """``broker_files`` and ``controller_files``: path -> server.properties. ``log_dirs``: empty if ``--log-dirs`` was
-    not given. ``recorded_state``: the last state in the metadata log, NONE if it has no state. ``strangers``: ZooKeeper
-    clients other than brokers, controllers and this command.
+    not given. ``recorded_state``: the last state in the metadata log, MigrationState.NONE if it has none.
+    ``strangers``: ZooKeeper clients other than brokers, controllers and this command.
     """
 
     zookeeper: ZooKeeperFacts

@@ -38,8 +38,9 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """``is_safe``: None if unknown, for example before a step whose traps only ``check`` finds. ``text``: why the step
-    is not safe, or what to do next."""
+    """Whether the next step, or a rollback, is safe. ``is_safe``: None if that is unknown, for example because only
+    ``kafka-zk migration check`` finds all traps of the step. ``text``: why it is not safe, what is unknown, or what to
+    do next."""
 
     is_safe: bool | None
     text: str
@@ -106,7 +107,8 @@ def unknown_status(
 _RECORDED = {
     Phase.NONE: (MigrationState.NONE,),
     Phase.WAITING: (MigrationState.PRE_MIGRATION,),
-    Phase.COPYING: (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION),  # MIGRATION: /migration is not written yet
+    # The controller records MIGRATION in the log shortly before it writes the offset to /migration.
+    Phase.COPYING: (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION),
     Phase.DUAL_WRITE: (MigrationState.MIGRATION,),
     Phase.BROKERS_MOVING: (MigrationState.MIGRATION,),
     Phase.BROKERS_MOVED: (MigrationState.MIGRATION,),
@@ -308,7 +310,7 @@ def _in_dual_write(facts: ClusterFacts) -> Iterator[str]:
 
 
 def _not_registered(facts: ClusterFacts) -> set[int]:
-    """Brokers with replicas that are not in ZooKeeper: they have moved, or they are down."""
+    """The brokers that have replicas but no znode in /brokers/ids: they run in KRaft mode already, or they are down."""
     return set(known(facts.zookeeper.partitions).replicas) - known(facts.zookeeper.registered)
 
 

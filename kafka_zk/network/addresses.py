@@ -25,7 +25,7 @@ def peer_address(host: str) -> str:
 
 
 def address_of(text: str) -> str | None:
-    """An IP address, or the first one of a host name, in Java's format. May block."""
+    """An IP address, or the first one of a host name, in Java's format; None if the name has none. May block."""
     import ipaddress  # imported here, because few brokers have quotas by address
 
     try:

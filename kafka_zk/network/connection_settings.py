@@ -33,7 +33,7 @@ class HandshakeStep(NamedTuple):
     """The response to one request of a handshake.
 
     Attributes:
-        context: for all later requests, if the handshake has succeeded.
+        context: the context of all later requests; None until the handshake has succeeded.
         is_refused: close the connection afterwards.
         lifetime_ms: time after which the peer must authenticate again; None: no limit.
     """

@@ -87,7 +87,7 @@ class TlsFrameTransport(FrameTransport):
     """Mixin for Twisted's TCP transports."""
 
     def _set_up_tls(self, context: ssl.SSLContext, *, server_hostname: str | None = None) -> None:
-        """Call this once, first. ``server_hostname``: for a client."""
+        """Call this once, first. ``server_hostname``: the server's name, for a client; None for a server."""
         self._queue = deque()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(

@@ -20,7 +20,7 @@ _INT32 = struct.Struct(">i")
 
 
 class CurrentLeader(NamedTuple):
-    """-1: unknown."""
+    """The leader that a client should try next. Either field is -1 if it is unknown."""
 
     leader_id: int
     leader_epoch: int

@@ -51,7 +51,7 @@ _FLEXIBLE_RESULT = struct.Struct(">ihx")  # no tagged fields
 
 
 class Rows(NamedTuple):
-    """Some partitions of a topic, in columns. ``leader_epochs``: -1 for none. ``timestamps_ms``: -1 for now.
+    """Some partitions of a topic, in columns. ``leader_epochs``: -1 if unknown. ``timestamps_ms``: -1 means now.
     ``metadata``: None if no partition has metadata or a timestamp."""
 
     partitions: tuple[int, ...]

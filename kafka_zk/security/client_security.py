@@ -29,10 +29,10 @@ class KerberosLogin:
     """How a client gets Kerberos tickets.
 
     Attributes:
-        service: first part of brokers' principals.
-        principal: the client's; empty: the ticket cache's.
-        keytab: path; empty: use ``cache``.
-        cache: the ticket cache; empty: the user's.
+        service: the first part of the brokers' principals, such as ``kafka``.
+        principal: the client's principal; if empty, that of the ticket cache.
+        keytab: the path of a keytab; if empty, the tickets in ``cache`` are used.
+        cache: the ticket cache; if empty, the user's default one.
     """
 
     service: str
@@ -67,10 +67,9 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """Can be pickled; ``repr`` shows no secret.
+    """How a client connects to brokers. Can be pickled; ``repr`` shows no secret.
 
-    ``protocol``: one of ``PROTOCOLS``.
-        ``tls``, ``sasl``: None if the protocol does not use it.
+    ``protocol``: one of ``PROTOCOLS``. ``tls``, ``sasl``: None if the protocol does not use it.
     """
 
     protocol: str = "PLAINTEXT"

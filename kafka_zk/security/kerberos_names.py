@@ -30,7 +30,7 @@ class NoUserName(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """``parts``: number of parts of the principals to which the rule applies; 0: DEFAULT."""
+    """``parts``: number of parts of the principals to which the rule applies; 0 for the rule DEFAULT."""
 
     parts: int
     text: str = ""

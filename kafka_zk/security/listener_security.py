@@ -25,7 +25,7 @@ CLIENT_AUTH = ("none", "requested", "required")
 
 @dataclass(frozen=True, slots=True)
 class ListenerTls:
-    """``client_auth``: one of ``CLIENT_AUTH``. ``mapper``: from certificate subjects to users."""
+    """``client_auth``: one of ``CLIENT_AUTH``. ``mapper``: maps the subjects of certificates to users."""
 
     settings: TlsSettings
     client_auth: str

@@ -14,7 +14,7 @@ _KEY = "ssl.principal.mapping.rules"
 
 
 class _Rule(NamedTuple):
-    """``pattern`` None: DEFAULT, which returns the whole name."""
+    """``pattern``: None for the rule DEFAULT, which returns the whole name."""
 
     pattern: re.Pattern[str] | None
     replacement: str

@@ -47,9 +47,8 @@ class InvalidKeys(ValueError):
 
 
 class VerificationKey(NamedTuple):
-    """``algorithm``: None: all algorithms of the key's type.
-
-        ``curve``: for EC and OKP.
+    """``algorithm``: the only algorithm for which the key may be used; None for all algorithms of the key's type.
+    ``curve``: set for the types EC and OKP.
     """
 
     key_id: str | None

@@ -65,7 +65,7 @@ class Outcome(Awaitable[T]):
 
 
 class _Timer(NamedTuple):
-    """A delayed call. ``due_s``: monotonic clock."""
+    """A delayed call of ``work``. ``due_s``: the earliest time for it, by the monotonic clock."""
 
     due_s: float
     work: Callable[[], None]

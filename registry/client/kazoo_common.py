@@ -333,7 +333,7 @@ class KazooSession:
 
     @property
     def failure(self) -> str | None:
-        """Why the last attempt to connect failed, as text that can end a sentence."""
+        """Why the last attempt to connect failed, as text that can end a sentence; None if none has failed."""
         error, over_tls = self._failure, self._security.tls
         if _closed_in_login(error):
             return "the server closed the connection during the SASL login; are user and password right?"

@@ -25,7 +25,8 @@ _NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class GroupAssignment:
-    """One generation: a thread id per assigned partition."""
+    """One generation of the group. ``assignment``: partition -> id of the thread that should own it. ``leader``: the
+    consumer id of the member that computed it."""
 
     generation: int
     strategy: str

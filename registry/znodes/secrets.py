@@ -33,7 +33,7 @@ def may_hold_secrets(path: str) -> bool:
 
 
 def masked(path: str, data: bytes | None) -> bytes | None:
-    """The data with all secrets masked. ``path`` includes the chroot."""
+    """The data with all secrets masked; None for null data. ``path`` includes the chroot."""
     if data and _ALL_SECRET.search(path):
         return HIDDEN.encode()
     found = _SENSITIVE.search(path)

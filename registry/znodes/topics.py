@@ -35,7 +35,8 @@ Moving = tuple[Sequence[int], Sequence[int], Sequence[int]]  # replicas, added o
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
-    """``adding`` and ``removing``: only during reassignments.
+    """``adding`` and ``removing``: by partition, the replicas that its reassignment adds and removes; empty without a
+    reassignment. ``topic_id``: None if the topic has no id.
 
     ``faults``: sentences about entries that could not be parsed.
     """

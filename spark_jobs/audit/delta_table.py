@@ -27,7 +27,7 @@ _UNDERSTOOD = frozenset(
     ("columnMapping", "deletionVectors", "timestampNtz", "typeWidening", "typeWidening-preview", "v2Checkpoint",
      "vacuumProtocolCheck")
 )  # fmt: skip
-"""Reader features."""
+"""The reader features that this module supports."""
 _ACTIONS = ("add", "metaData", "protocol", "sidecar")
 _CUT_AT = 32
 """Writers truncate the bounds of strings to this length."""

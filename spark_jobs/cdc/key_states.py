@@ -63,6 +63,10 @@ class Claim:
 
 @dataclass(slots=True)
 class KeyState:
+    """``cells``: the columns that are newer than the newest delete. ``seen_at``: the newest upsert. ``deleted_at``: the
+    newest delete. ``estate``, ``claim``: None if the key was not changed, or if that change has not arrived.
+    """
+
     cells: dict[str, Cell] = field(default_factory=dict)
     seen_at: Rank | None = None
     deleted_at: Rank | None = None

@@ -89,7 +89,8 @@ class GroupHold:
         return None if data is None else manifests.decode(self._path, data)
 
     async def written_manifest(self) -> WrittenManifest | None:
-        """The manifest, and when it was written, for callers that only read. Raises InvalidZnode."""
+        """The manifest, and when it was written, for callers that only read; None if there is none. Raises
+        InvalidZnode."""
         try:
             data, stat = await self._client.get(self._path)
         except NoNode:

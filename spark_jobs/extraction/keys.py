@@ -24,7 +24,8 @@ def meaning(key_format: str) -> str:
 
 
 class Keys(NamedTuple):
-    """``decode``: as for ``decoding.decoded``; None keeps bytes. ``meaning``: describes keys that can be decoded."""
+    """``decode``, ``schema``: as for ``decoding.decoded``; with ``decode`` None, keys stay bytes. ``meaning``:
+    describes the keys that can be decoded."""
 
     decode: Any
     schema: str | None

@@ -36,6 +36,9 @@ class State(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
+    """The plan of an extraction, and how far it has come. ``name``: see ``range_name``. ``timestamp_ms``: time of the
+    plan, by the run's own clock."""
+
     state: State
     ranges: tuple[OffsetRange, ...]
     target: str

@@ -23,6 +23,8 @@ _MOST_KEY_BYTES = 4096
 
 
 class Mask(NamedTuple):
+    """``kind``: one of KINDS."""
+
     column: str
     kind: str
 
@@ -95,7 +97,7 @@ def masked(frame: Any, masks: Sequence[Mask], key: bytes | None) -> Any:
 
 
 def digest(key: bytes, value: str | bytes | None) -> str | None:
-    """The HMAC in hexadecimal. Text is encoded as UTF-8."""
+    """The HMAC in hexadecimal; None for null. Text is encoded as UTF-8."""
     if value is None:
         return None
     return hmac.digest(key, value.encode() if isinstance(value, str) else bytes(value), "sha256").hex()

@@ -25,6 +25,8 @@ _TERM = re.compile(r"(?P<name>[a-z]+)\((?:(?P<buckets>[1-9][0-9]*)\s*,\s*)?(?P<c
 
 
 class Transform(NamedTuple):
+    """A term of ``--partition-by`` such as ``days(timestamp)``. ``buckets``: only of ``bucket``, otherwise None."""
+
     name: str
     column: str
     buckets: int | None

@@ -178,6 +178,9 @@ class Extraction:
 
 @dataclass(frozen=True)
 class PartitionReport:
+    """``lag_before``, ``lag_after``: number of offsets from ``from_offset``, or from ``until_offset``, to the end that
+    the partition had at the time of the plan."""
+
     topic: str
     partition: int
     from_offset: int
@@ -188,12 +191,11 @@ class PartitionReport:
 
 @dataclass(frozen=True)
 class Report:
-    """``published``: the folders that appeared in the target, an earlier run's folders first. ``lag_after``: the total
-    number of offsets from the ends of the ranges to the ends of their partitions at the time of the plan.
-    ``undecodable``: number of records whose value was not decoded. ``seconds``: duration of the run, including
-    ``spark_start_seconds``. ``short``: number of requested offsets that were not extracted; 0 if ``max_records``
-    limited the run. ``writer``: whether the executors or Spark wrote the files, and why Spark had to; "" without new
-    records. ``brokers``: the bootstrap addresses.
+    """``published``: the folders that appeared in the target, an earlier run's folders first. ``recovered``: what the
+    run did with an earlier run's leftovers, the value of a ``Leftover``. ``undecodable``: number of records whose value
+    was not decoded. ``seconds``: duration of the run, including ``spark_start_seconds``. ``short``: number of requested
+    offsets that were not extracted; 0 if ``max_records`` limited the run. ``writer``: whether the executors or Spark
+    wrote the files, and why Spark had to; "" without new records. ``brokers``: the bootstrap addresses.
     """
 
     partitions: tuple[PartitionReport, ...]

@@ -31,7 +31,7 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class Round:
-    """The result of a round. A round without a report failed for the reason ``failure``."""
+    """The result of a round. ``report``: None if the round failed. ``failure``: why it failed, otherwise None."""
 
     number: int
     report: Report | None
@@ -47,7 +47,8 @@ class _Stop:
     """A request to stop, which a signal handler may set at any point of ``wait``.
 
     A flag needs no lock. With ``threading.Event``, the handler would wait for the lock that the interrupted ``wait``
-    holds. ``SimpleQueue.get`` would wait forever if its thread is suspended until the timeout is over (CPython 3.11).
+    holds. ``SimpleQueue.get`` with a timeout is no alternative: in CPython 3.11, it never returns if its thread is
+    suspended until the timeout has passed.
     """
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ def reason(error: Exception) -> str:
 
 
 def _raised(text: str) -> str | None:
-    """The last line of the first Python traceback, which is its first line without indentation."""
+    """The last line of the first Python traceback, which is its first line without indentation; None without one."""
     _, found, trace = text.partition(_TRACEBACK)
     return next((line.strip() for line in trace.splitlines()[1:] if line[:1].strip()), None) if found else None
 

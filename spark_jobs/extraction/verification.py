@@ -35,7 +35,7 @@ class Verified:
 
 
 def verify(files: Files, count_rows: Callable[[Sequence[str]], int], target: str, group: str | None = None) -> Verified:
-    """Check the folders of all groups, without the cluster. ``group`` None: report the ends of all groups.
+    """Check the folders of all groups, without the cluster. ``group``: if None, report the ends of all groups.
 
     Raises: ExtractionFailed if a description is invalid.
     """

@@ -20,7 +20,7 @@ from kafka_zk.spark_jobs.sink.write_options import COLUMNS, WriteOptions
 
 @dataclass
 class Written(WriterCommitMessage):
-    """``prepared``: the ids of the task's open transaction, if any."""
+    """``prepared``: transactional id, producer id and epoch of the task's open transaction; None if it has none."""
 
     records: int
     prepared: tuple[str, int, int] | None

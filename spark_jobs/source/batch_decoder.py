@@ -63,7 +63,8 @@ class AbortedTransaction(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """``next_offset``: where the next fetch begins."""
+    """``legacy_size_bytes``: size of the message sets at the beginning of ``data``. ``batches``: those after them.
+    ``next_offset``: where the next fetch begins."""
 
     data: memoryview
     batches: Table

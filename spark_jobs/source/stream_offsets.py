@@ -17,6 +17,8 @@ _IDS = "topic ids"
 
 
 class StreamOffsets(NamedTuple):
+    """``offsets``: the next offset of each partition. ``ids``: topic -> its id, as far as it is known."""
+
     offsets: dict[TopicPartition, int]
     ids: dict[str, str]
 

@@ -170,7 +170,7 @@ class Cleaning:
         remove_cleaned(self.log.segments.directory)
 
     def finish(self, end_offset: int | None) -> bool:
-        """End the cleaning; ``end_offset`` None: it was abandoned. Returns True if the result is used."""
+        """End the cleaning. ``end_offset``: None if it was abandoned. Returns True if the result is used."""
         self.log.is_being_cleaned = False
         if end_offset is None or not self.is_wanted:
             return False

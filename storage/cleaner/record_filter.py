@@ -340,7 +340,7 @@ def _without_records(header: BatchHeader) -> bytearray:
 
 
 def filter_entry(entry: Buffer, span: BatchSpan, retention: Retention, keeps_tombstones: bool) -> Filtered:
-    """The remainder of an entry of magic 0 or 1, which may be a compressed set; None instead of an empty set.
+    """The remainder of an entry of magic 0 or 1, which may be a compressed set. No data are written for an empty set.
 
     ``keeps_tombstones``: the segment is not older than ``delete.retention.ms``.
     """

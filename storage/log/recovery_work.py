@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ScanWork(NamedTuple):
-    """``recovery.scan_segment``; the result is a SegmentScan."""
+    """Runs ``recovery.scan_segment``; the result is a SegmentScan."""
 
     log_path: str
     index_path: str
@@ -43,7 +43,7 @@ class ScanWork(NamedTuple):
 
 
 class ReplayWork(NamedTuple):
-    """``ProducerState.replay``; the result is a Replayed. It reports no progress."""
+    """Runs ``ProducerState.replay``; the result is a Replayed. Reports no progress."""
 
     directory: str
     segments: tuple[tuple[int, int], ...]  # (base offset, size in bytes)

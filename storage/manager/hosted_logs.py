@@ -149,7 +149,8 @@ class HostedLogs:
         self.callbacks.run_blocking(work, done)
 
     def fail_directory(self, log: Log, error: OSError) -> None:
-        """Take the directory of ``log``, or of a ``future``, offline, unless the log was deleted."""
+        """Take offline the directory of ``log``, which may also be one of the ``futures``. No effect if the log was
+        deleted."""
         if isinstance(error, TooManyOpenFiles):
             return
         if self.has(log):

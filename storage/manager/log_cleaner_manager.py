@@ -127,7 +127,7 @@ class LogCleanerManager:
             yield from cleaning.swap_steps(cleaned, now_ms)
 
     def finish(self, cleaning: Cleaning, end_offset: int | None) -> bool:
-        """End a cleaning; ``end_offset`` None: it was abandoned. Returns True if the log is cleaner."""
+        """End a cleaning. ``end_offset``: None if it was abandoned. Returns True if the log is cleaner."""
         log = cleaning.log
         self._cleanings.pop(log.tp, None)
         is_cleaned = cleaning.finish(end_offset if self.is_current(cleaning) else None)

@@ -250,7 +250,7 @@ class LogManager:
         return [log_dir.lock for log_dir in self.hosted.live_dirs]
 
     def fail_directory(self, log: Log, error: OSError) -> None:
-        """Take the directory of ``log``, or of a ``future``, offline: see ``HostedLogs``."""
+        """See ``HostedLogs.fail_directory``."""
         self.hosted.fail_directory(log, error)
 
     def shutdown(self, broker_epoch: int = -1) -> None:

@@ -45,7 +45,7 @@ class StartReport(NamedTuple):
 
 
 class OpenedLog(NamedTuple):
-    """A log, with what its recovery dropped."""
+    """``dropped``: the data that the log's recovery dropped; None if it dropped nothing."""
 
     tp: TopicPartition
     log: Log

@@ -36,7 +36,7 @@ _PLAIN_LENGTH = MARKER_BYTES - LOG_OVERHEAD
 
 
 class EndTransactionMarker(NamedTuple):
-    """``type``: NO_TYPE without a key. ``coordinator_epoch``: -1 without a value."""
+    """``type``: NO_TYPE if the control record has no key. ``coordinator_epoch``: -1 if it has no value."""
 
     type: int
     coordinator_epoch: int

@@ -291,7 +291,7 @@ class RecordProblems:
 def _timestamp_problem(
     timestamp_ms: int, offset: int, config: LogConfig, now_ms: int, has_append_time: bool
 ) -> str | None:
-    """``has_append_time``: the producer set the LogAppendTime bit."""
+    """Why the record is invalid; None if it is valid. ``has_append_time``: the producer set the LogAppendTime bit."""
     if config.message_timestamp_type == "CreateTime" and timestamp_ms != NO_TIMESTAMP:
         before_ms, after_ms = config.timestamp_before_max_ms, config.timestamp_after_max_ms
         if now_ms - timestamp_ms > before_ms or timestamp_ms - now_ms > after_ms:

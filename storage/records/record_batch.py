@@ -183,7 +183,7 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
 class RecordBatchBuilder:
     """Collects records for one batch, whose offsets start at 0 until a broker assigns them.
 
-    ``compression``: a codec or its name. ``timestamp_type``/``transactional``/``control``: attribute bits.
+    ``compression``: a codec or its name. ``log_append_time``, ``transactional``, ``control``: bits of the attributes.
     """
 
     __slots__ = (

@@ -16,8 +16,8 @@ def index_problem(segment: Segment, is_final: bool) -> tuple[str, str] | None:
     """(Path of the index, problem) for a segment with records; None if both indexes are usable.
 
     Damage shows in the first or last entry, so only these are checked; each lookup compares its entry with the batch
-    (``find``). An offset index that lost its end only makes lookups slow. A time index that lost its end would hide
-    records from lookups and let retention delete them, so it must cover the last records.
+    (``Segment.find``). An offset index that lost its end only makes lookups slow. A time index that lost its end would
+    hide records from lookups and let retention delete them, so it must cover the last records.
 
     Args:
         is_final: the segment was closed, with a time index entry for its newest record.

@@ -39,7 +39,9 @@ def _ignore(size_bytes: int) -> None:
 
 
 class SegmentScan(NamedTuple):
-    """``reason``: why the scan ended before the end of the file."""
+    """``valid_bytes``: size of the part of the file to keep; damaged batches before the recovery point stay in it.
+    ``next_offset``: the offset that follows this part. ``reason``: why the rest must be cut off; None if there is no
+    rest."""
 
     valid_bytes: int
     next_offset: int
@@ -245,8 +247,8 @@ def _crc_fits(view: memoryview, position: int) -> bool:
 
 
 def find_batch(view: memoryview, position: int, next_offset: int, segment_offset: int) -> tuple[int, int] | None:
-    """(Position, base offset) of the next valid batch after damage: each byte with the value of the magic byte is a
-    candidate, which ``judge_batch`` checks with its CRC."""
+    """(Position, base offset) of the next valid batch after damage; None if there is none. Each byte with the value of
+    the magic byte is a candidate, which ``judge_batch`` checks with its CRC."""
     end = len(view)
     step = 1 << 20
     for chunk_start in range(position + MAGIC_POSITION, end, step):

@@ -22,7 +22,8 @@ VERSION = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """Readers of committed data skip the producer's records in this range."""
+    """Readers of committed data skip the producer's records from ``first_offset`` to ``last_offset``, which is the
+    marker's offset. ``last_stable_offset``: the log's, after the marker's append."""
 
     version: int
     producer_id: int

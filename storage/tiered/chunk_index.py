@@ -28,7 +28,7 @@ class InvalidManifest(StorageError):
 
 
 class Chunk(NamedTuple):
-    """A chunk's place in the segment (``original``) and in the object (``stored``)."""
+    """A chunk's position and size in the segment (``original_…``), and in the object (``stored_…``)."""
 
     original_position: int
     original_bytes: int
@@ -37,7 +37,8 @@ class Chunk(NamedTuple):
 
 
 class FixedChunkIndex(NamedTuple):
-    """``stored_chunk_bytes``: the stored size of each chunk but the last."""
+    """``original_bytes``: the size of the segment. ``original_chunk_bytes``, ``stored_chunk_bytes``: the size of each
+    chunk but the last, in the segment and in the object."""
 
     original_chunk_bytes: int
     original_bytes: int
@@ -72,7 +73,7 @@ class FixedChunkIndex(NamedTuple):
 
 
 class VariableChunkIndex(NamedTuple):
-    """``stored_starts``: the start of each stored chunk, and the end of the last."""
+    """``stored_starts``: the position of each chunk in the object, and at the end the size of the object."""
 
     original_chunk_bytes: int
     original_bytes: int

@@ -75,7 +75,7 @@ def extents(log: RemotePartitionLog, lineage: Lineage, start: int, end: int) -> 
 
 
 def _next_start(log: RemotePartitionLog, lineage: Lineage, offset: int) -> int | None:
-    """The first offset after ``offset`` at which an epoch or a segment of its epoch begins."""
+    """The first offset after ``offset`` at which an epoch or a segment of its epoch begins; None if there is none."""
     at = bisect_right(lineage, offset, key=lambda entry: entry[1])
     starts = [lineage[at][1]] if at < len(lineage) else []
     if at and (segment_start := log.next_start(lineage[at - 1][0], offset)) is not None:

@@ -49,8 +49,8 @@ class Layout(Protocol):
 
 
 def matched_owner(pattern: re.Pattern[str], key: str) -> KeyOwner | None:
-    """The owner of a key that ``pattern`` matches; its groups are ``topic``, ``topic_id``, ``partition`` and
-    ``segment_id``."""
+    """The owner of a key; None if ``pattern`` does not match. The pattern's groups are ``topic``, ``topic_id``,
+    ``partition`` and ``segment_id``."""
     match = pattern.fullmatch(key)
     if match is None:
         return None

@@ -99,8 +99,8 @@ class RemotePartitionLog:
                 state.remove(start, segment.segment_id.id)
 
     def find(self, epoch: int, offset: int) -> tuple[RemoteLogSegmentMetadata, int] | None:
-        """The segment from which a broker reads ``offset`` of ``epoch``, and the epoch's last offset in that
-        segment."""
+        """The segment from which a broker reads ``offset`` of ``epoch``, and the epoch's last offset in that segment;
+        None if no segment has the offset."""
         state = self._epochs.get(epoch)
         key = None if state is None else state.floor(offset)
         if key is None:
@@ -110,7 +110,7 @@ class RemotePartitionLog:
         return (segment, end) if offset <= end else None
 
     def next_start(self, epoch: int, offset: int) -> int | None:
-        """The first offset after ``offset`` at which a segment of ``epoch`` begins."""
+        """The first offset after ``offset`` at which a segment of ``epoch`` begins; None if there is none."""
         state = self._epochs.get(epoch)
         return None if state is None else state.next_start(offset)
 

@@ -78,7 +78,8 @@ class RemoteSegmentReader:
         return data[:end]
 
     def offset_for_timestamp(self, extents: Iterable[RemoteExtent], timestamp_ms: int) -> TimestampOffset | None:
-        """The first record with at least this timestamp in these extents, which are searched in order."""
+        """The first record with at least this timestamp in these extents, which are searched in order; None if there is
+        none."""
         for segment, first, last in extents:
             if segment.max_timestamp_ms < timestamp_ms:
                 continue

@@ -32,7 +32,8 @@ class IndexPlace(NamedTuple):
 
 
 class ManifestSizes(NamedTuple):
-    """Sizes of the segment as the broker had it (``original``), and of its objects in the bucket."""
+    """``original_bytes``: the segment's size at the broker. ``log_bytes``, ``indexes_bytes``: the sizes of its objects
+    in the bucket."""
 
     segment_id: str
     original_bytes: int

@@ -54,7 +54,7 @@ class RemoteLogSegmentId(NamedTuple):
 
 
 class RemoteLogSegmentMetadataUpdate(NamedTuple):
-    """``custom_metadata``: None leaves the segment's unchanged."""
+    """``custom_metadata``: None leaves the segment's custom metadata unchanged."""
 
     segment_id: RemoteLogSegmentId
     event_timestamp_ms: int

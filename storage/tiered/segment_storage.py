@@ -31,7 +31,8 @@ class SegmentPart(Enum):
 
 
 class SegmentData(NamedTuple):
-    """A closed segment. ``log_path``: its file. ``parts``: their bytes; only TRANSACTION_INDEX may be missing."""
+    """A closed segment. ``log_path``: its ``.log`` file. ``parts``: the content of its other files, of which only
+    TRANSACTION_INDEX may be missing."""
 
     log_path: str
     parts: Mapping[SegmentPart, bytes]

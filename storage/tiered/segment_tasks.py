@@ -123,7 +123,8 @@ class SegmentCopy:
         self._deadline_ms = deadline_ms
 
     def step(self, event: TaskEvent, now_ms: int, custom_metadata: bytes | None = None) -> TaskEffect | None:
-        """``custom_metadata``: the value that the storage plugin returned with COPIED. Raises: IllegalTaskEvent."""
+        """Returns the next effect; None if there is nothing to do. ``custom_metadata``: the value that the storage
+        plugin returned with COPIED. Raises: IllegalTaskEvent."""
         if now_ms > self._deadline_ms and (self.state, event) in _ENDED_BY_DEADLINE:
             event = TaskEvent.STEP_FAILED
         before, self.state = self.state, _next(COPY_TRANSITIONS, self.state, event)
@@ -154,7 +155,7 @@ class SegmentDeletion:
         self.state = TaskState.NEW
 
     def step(self, event: TaskEvent, now_ms: int) -> TaskEffect | None:
-        """Raises: IllegalTaskEvent."""
+        """Returns the next effect; None if there is nothing to do. Raises: IllegalTaskEvent."""
         before, self.state = self.state, _next(DELETE_TRANSITIONS, self.state, event)
         if self.state is before:
             return None

@@ -76,11 +76,11 @@ class LogFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class TierFacts:
-    """``topics``: the cluster's topics, by id. ``logs``: a text says why a partition's log is unknown. ``manifests``:
-    by segment; a text describes the problem of a manifest. ``objects``: size in bytes by key.
-    ``only``: ids of the topics to which the check is limited. ``unreadable``: the number of records that could not be
-    decoded, by partition of ``__remote_log_metadata``. ``begun_since``: segments whose first record was read after the
-    objects; ``metadata`` was read before the objects.
+    """``topics``: the cluster's topics, by id. ``logs``: by partition; a text says why the log is unknown.
+    ``manifests``: by segment id; a text describes the problem of a manifest. ``objects``: size in bytes by key.
+    ``only``: ids of the topics to which the check is limited; None for all. ``unreadable``: the number of records that
+    could not be decoded, by partition of ``__remote_log_metadata``. ``begun_since``: segments whose first record was
+    read after the objects; ``metadata`` was read before the objects.
     """
 
     now_ms: int
@@ -104,7 +104,9 @@ class TierFacts:
 
 
 class Examined(NamedTuple):
-    """``not_checked``: what could not be examined, and why."""
+    """``not_checked``: what could not be examined, and why. ``segment_count``: number of finished
+    segments. ``unreachable_count``: how many of them no reader finds, because they were replaced or are of a lost
+    lineage."""
 
     findings: list[Finding]
     not_checked: list[str]

@@ -262,7 +262,7 @@ _IS_OF_ONE_BROKER = _Problem("Cannot update these configs at default cluster lev
 
 
 def _problem(key: str, *, per_broker: bool) -> _Problem | None:
-    """The first problem of a key that is not custom."""
+    """The first problem of a key that is not custom; None if it has none."""
     row = BROKER_CONFIGS.get(key)
     if row and not row.is_dynamic:
         return _IS_STATIC

@@ -65,7 +65,8 @@ class LocalTieredStorageConfig(NamedTuple):
 
 
 class RemoteStorageConfig(NamedTuple):
-    """``storage``: the storage plugin's settings. The numbers are settings of ``__remote_log_metadata``."""
+    """``storage``: the storage plugin's settings. ``partition_count``, ``replication_factor``: those of the topic
+    ``__remote_log_metadata`` when it is created."""
 
     storage: "LocalTieredStorageConfig | AivenStorageConfig"
     partition_count: int

@@ -58,7 +58,8 @@ def offline(
     unclean_allowed: bool = False,
     absences: Absences = NO_ABSENCES,
 ) -> Elected | None:
-    """Elect a leader when the leader is gone, or a replica of a leaderless partition is back."""
+    """Elect a leader when the leader is gone, or a replica of a leaderless partition is back. None: no replica can
+    lead."""
     elected = _most_trusted(assigned, isr, live, absences)
     if elected is not None:
         return elected
@@ -96,7 +97,7 @@ def must_be_elected_again(
 
 
 def reassign(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
-    """Elect a leader when the current one is not in the reassignment's target."""
+    """Elect a leader when the current one is not in the reassignment's target. None: no replica in it can lead."""
     for broker_id in target:
         if broker_id in live and broker_id in isr:
             return Elected(broker_id, list(isr))
@@ -104,7 +105,7 @@ def reassign(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -
 
 
 def preferred(assigned: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
-    """Return leadership to the first replica of the assignment."""
+    """Return leadership to the first replica of the assignment. None: that replica cannot lead."""
     first = assigned[0] if assigned else None
     return Elected(first, list(isr)) if first is not None and first in live and first in isr else None
 
@@ -115,7 +116,7 @@ def controlled_shutdown(
     live_or_shutting_down: Collection[int],
     shutting_down: Collection[int],
 ) -> Elected | None:
-    """Elect a leader when the current one is about to stop."""
+    """Elect a leader when the current one is about to stop. None: no other replica can lead."""
     for broker_id in assigned:
         if broker_id in live_or_shutting_down and broker_id in isr and broker_id not in shutting_down:
             return Elected(broker_id, [member for member in isr if member not in shutting_down])
@@ -125,7 +126,8 @@ def controlled_shutdown(
 def _most_trusted(
     candidates: Iterable[int], isr: Sequence[int], live: Collection[int], absences: Absences
 ) -> Elected | None:
-    """The most trusted candidate; among equals, the first. Other members that started uncleanly leave the ISR."""
+    """The most trusted candidate; among equals, the first; None if none can lead. Other members that started uncleanly
+    leave the ISR."""
     leader = min((each for each in candidates if each in live and each in isr), key=absences.rank, default=None)
     if leader is None:
         return None

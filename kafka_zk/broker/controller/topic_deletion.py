@@ -15,7 +15,8 @@ from kafka_zk.broker.controller.states import ReplicaState
 
 
 class DeletionPlan(NamedTuple):
-    """The next steps, in order: topics to ``complete``, replicas to ``retry`` (to Offline), topics to ``start``."""
+    """The next steps, in this order: complete the deletion of topics, move replicas to OfflineReplica so that their
+    deletion is tried again, and start the deletion of topics."""
 
     complete: list[str]
     retry: list[Replica]

@@ -188,7 +188,7 @@ class Members:
         return member
 
     def set_joining(self, member: Member, reply: Reply | None) -> Reply | None:
-        """Set the waiting JoinGroup and return the previous one."""
+        """Set the waiting JoinGroup and return the previous one; None: no JoinGroup waits."""
         previous, member.joining = member.joining, reply
         self.joining_count += (reply is not None) - (previous is not None)
         return previous

@@ -24,7 +24,7 @@ class BrokerEndPoint(NamedTuple):
 
 
 class AliveBroker(NamedTuple):
-    """``endpoints``: by listener name."""
+    """``endpoints``: by listener name. ``rack``: None if the broker has no rack."""
 
     broker_id: int
     endpoints: dict[str, BrokerEndPoint]

@@ -44,7 +44,8 @@ class Owner(NamedTuple):
 
 
 class Match(NamedTuple):
-    """``path``: the znode path of the quota's entity, relative to ``/config``."""
+    """The quota of a client. ``bound``: in the unit of the quota's key. ``path``: the znode path of the quota's entity,
+    relative to ``/config``."""
 
     bound: float
     owner: Owner

@@ -25,7 +25,7 @@ _PARTITION_BYTES = 1000
 
 
 class Unreplicated(NamedTuple):
-    """A batch in the leader's log. ``terms_ended``: the partition's value at the append."""
+    """A batch that is in the leader's log. ``terms_ended``: the value of ``Partition.terms_ended`` at the append."""
 
     partition: Partition
     info: LogAppendInfo

@@ -57,7 +57,8 @@ class AskRemoteState(NamedTuple):
 
 
 class FetchRefused(NamedTuple):
-    """``is_dropped``: the partition is not fetched until the next LeaderAndIsr."""
+    """The leader answered with the error ``code``. ``is_dropped``: the partition is not fetched until the next
+    LeaderAndIsr."""
 
     tp: TopicPartition
     code: int

@@ -126,8 +126,8 @@ class LeaderEndPoint:
     async def epoch_ends(
         self, questions: Sequence[EpochQuestion], version: int | None = None
     ) -> list[EpochAnswer]:
-        """The leader's response to each question (OffsetForLeaderEpoch); ``version`` None: the inter-broker protocol's
-        version. Raises ProtocolError if a response is missing."""
+        """The leader's response to each question (OffsetForLeaderEpoch). ``version``: if None, that of the inter-broker
+        protocol. Raises ProtocolError if a response is missing."""
         version = self._versions.offset_for_leader_epoch if version is None else version
         assert version is not None, "this protocol has no use for OffsetForLeaderEpoch"
         topics: dict[str, list[Any]] = {}

@@ -113,7 +113,8 @@ class Partition:
         self.terms_ended = 0
 
     def change_role(self, role: Role, refusal: ErrorCode | None = None) -> None:
-        """Enter another role. ``refusal``: for REFUSED and OFFLINE. Raises: IllegalRoleChange."""
+        """Enter another role. ``refusal``: the error for clients; only for REFUSED and OFFLINE. Raises:
+        IllegalRoleChange."""
         if self.role not in TRANSITIONS[role]:
             raise IllegalRoleChange(f"{self.tp} cannot become {role.value}, it is {self.role.value}")
         assert (refusal is not None) is (role in (Role.REFUSED, Role.OFFLINE))

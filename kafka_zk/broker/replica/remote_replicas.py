@@ -15,7 +15,7 @@ from kafka_zk.broker.replica.remote_replica import RemoteReplica
 
 
 class InSyncRule(NamedTuple):
-    """``max_lag_ms``: ``replica.lag.time.max.ms``. ``is_alive``: required for joining."""
+    """``max_lag_ms``: ``replica.lag.time.max.ms``. ``is_alive``: True for brokers that may join the ISR."""
 
     max_lag_ms: int
     is_alive: Callable[[int], bool]

@@ -13,8 +13,8 @@ from kafka_zk.broker.replica.partition import Partition, Role
 
 
 class ReplicaView(NamedTuple):
-    """``rack``: None if the broker has no rack, or if the client cannot reach the broker. ``since_caught_up_ms``: 0 for
-    the leader."""
+    """``rack``: None if the broker has no rack, or if the client cannot reach the broker. ``since_caught_up_ms``: time
+    since the replica last had all records of the leader; 0 for the leader itself."""
 
     broker_id: int
     rack: str | None

@@ -39,7 +39,8 @@ raises."""
 
 
 class Verified(NamedTuple):
-    """``guards``: for the appends; None if the transaction is open. ``refused``: partition -> error."""
+    """``guards``: by partition, for ``Log.append_as_leader``; a partition whose transaction is already open in the log
+    needs none and is absent. ``refused``: the partitions that must not be written, with the error."""
 
     guards: Mapping[TopicPartition, VerificationStateEntry]
     refused: RefusedPartitions
@@ -49,7 +50,7 @@ class TransactionVerification:
     """Runs the verifications of a broker.
 
     Args:
-        leader_log: raises ApiError.
+        leader_log: returns the log of a partition that this broker leads; raises ApiError for any other partition.
         is_enabled: ``transaction.partition.verification.enable``, which may change.
     """
 
@@ -68,7 +69,8 @@ class TransactionVerification:
     async def verify(
         self, transaction: TransactionToVerify, sequences: Mapping[TopicPartition, int]
     ) -> Verified | None:
-        """Verify batches that begin with these sequences. Returns None if verification is disabled."""
+        """Verify the first batch of each partition; ``sequences``: the batch's first sequence number. Returns None if
+        verification is disabled."""
         if not self._is_enabled():
             return None
         guards: dict[TopicPartition, VerificationStateEntry] = {}

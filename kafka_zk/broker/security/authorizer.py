@@ -1,5 +1,5 @@
-"""Decides for all handlers what a principal may do. Without ``authorizer.class.name`` everything is allowed, as in
-Kafka."""
+"""Decides for all handlers what a principal may do. Without ``authorizer.class.name``, clients may do everything, as in
+Kafka; see ``NoAuthorizer``."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -67,7 +67,8 @@ class AclStore(Protocol):
 
 
 class AuthorizerCounts(NamedTuple):
-    """``unreadable``: patterns with unknown ACLs, which deny everything."""
+    """``denials``: number of denials since the start. ``patterns``: number of resource patterns with ACLs.
+    ``unreadable``: how many of these have ACLs that could not be read; everyone except super users is denied there."""
 
     denials: int = 0
     patterns: int = 0
@@ -78,7 +79,7 @@ class Authorizer:
     """Base class of authorizers.
 
     Attributes:
-        acls: those that clients can change, if any.
+        acls: the ACLs that clients can list and change; None if there are none.
         has_rules: ``authorizer.class.name`` is set.
     """
 
@@ -117,7 +118,7 @@ class NoAuthorizer(Authorizer):
     """Allows everything, except that requests between brokers (CLUSTER_ACTION) are allowed only on the brokers' own
     listeners, if there are other listeners. Kafka accepts them on all listeners.
 
-    ``broker_listeners``: inter-broker and control-plane.
+    ``broker_listeners``: the names of the inter-broker and the control-plane listener.
     """
 
     has_rules = False

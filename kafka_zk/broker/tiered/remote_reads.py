@@ -192,7 +192,7 @@ class RemoteReads:
         return latest_tiered_offset(remote, log.leader_epochs.entries, log.log_end_offset)
 
     async def offset_for_timestamp(self, partition: Partition, log: Log, timestamp_ms: int) -> TimestampOffset | None:
-        """Find the first remote record at or after this timestamp.
+        """Find the first remote record at or after this timestamp; None if there is none.
 
         Raises: ApiError(OFFSET_NOT_AVAILABLE) while remote storage is unavailable, so that clients retry;
             CorruptRecord.

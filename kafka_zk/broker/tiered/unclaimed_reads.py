@@ -81,7 +81,7 @@ class UnclaimedReads:
         read.addBoth(self._ended, key, kept)
 
     def claim(self, key: ReadKey) -> RemoteRead | None:
-        """Remove and return the read with this key."""
+        """Remove and return the read with this key; None if there is none."""
         kept = self._kept.pop(key, None)
         if kept is None:
             return None

@@ -23,7 +23,8 @@ PROGRESS_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class OutageLogs:
-    """``source``: ZooKeeper's transaction log. ``logs``: the brokers'. ``described``: both, and the time zone."""
+    """``source``: ZooKeeper's transaction log. ``logs``: the brokers' logs. Either is None if its option is not given.
+    ``described``: a description of both and of the time zone."""
 
     source: "ToldSource | None"
     logs: "BrokerLogs | None"
@@ -52,7 +53,7 @@ class OutageLogs:
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """The values of the options. ``zone`` None: this machine's."""
+    """The values of the options. ``zone``: the time zone of the brokers' logs; None means this machine's."""
 
     zookeeper: tuple[Path, ...]
     brokers: Path | None

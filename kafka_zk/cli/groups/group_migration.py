@@ -31,7 +31,8 @@ CHANGED = "changed meanwhile"
 
 
 class Row(NamedTuple):
-    """Previous offsets are None if absent; ``reason``: why the offset was not copied."""
+    """``source``, ``target``: the committed offsets on both sides before the copy; None if there is none. ``result``:
+    COPIED, TO_COPY or KEPT. ``reason``: why the target keeps its offset; None if it does not."""
 
     tp: TopicPartition
     source: int | None
@@ -67,7 +68,7 @@ def _why_kept(source: int | None, target: int | None, unusable: str | None) -> s
 
 @contextlib.contextmanager
 def migration(zookeeper: str | None, bootstrap: str | None) -> "Iterator[Migration]":
-    """``bootstrap`` None: the registered brokers. Raises CommandFailed, RegistryError."""
+    """``bootstrap``: if None, the brokers that are registered in ZooKeeper. Raises CommandFailed, RegistryError."""
     with (
         zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client,
         GroupBrokers(bootstrap or registered_brokers(client)) as brokers,

@@ -89,6 +89,6 @@ class _Log:
                 os.dup2(own.fileno(), 2)
 
     def last_error(self) -> str | None:
-        """The last line that reports an error, as a JVM or spark-submit prints at its end."""
+        """The last line that reports an error, as a JVM or spark-submit prints at its end; None if there is none."""
         lines = [line.strip() for line in self.path.read_text(errors="replace").splitlines()]
         return next((line for line in reversed(lines) if "Error" in line or "Exception" in line), None)

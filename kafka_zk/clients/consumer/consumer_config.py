@@ -1,6 +1,7 @@
 """Configuration of a consumer in a broker-coordinated group.
 
-Pure. Additional keys: the deserializers by name, and ``consumer.timeout.ms`` of Kafka's old consumer and kafka-python.
+Pure. Unlike in Java, ``key.deserializer`` and ``value.deserializer`` may be names of ``clients.serdes.SERDES``, and
+there is ``consumer.timeout.ms``, as in Kafka's old consumer and kafka-python.
 Source: ConsumerConfig.java@3.9.
 """
 
@@ -73,7 +74,8 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def backoff_ms(self) -> int:
-        """``max.poll.interval.ms``: a rebalance waits for users as long as the coordinator waits for this member."""
+        """``max.poll.interval.ms``: a rebalance waits for the application as long as the coordinator waits for this
+        member to rejoin."""
         return self.max_poll_interval_ms
 
     @property

@@ -324,7 +324,7 @@ class FetchState:
         return taken
 
     def fail(self, tp: TopicPartition, offset: int | None, error: KafkaError) -> None:
-        """``take`` raises ``error`` until a seek. ``offset`` None: the partition has no start."""
+        """``take`` raises ``error`` until a seek. ``offset``: None if the partition has no start."""
         state = self._get(tp)
         self._restart(state, tp, offset, None)
         self._fail(tp, state, error)

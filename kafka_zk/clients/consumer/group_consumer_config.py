@@ -48,7 +48,7 @@ class GroupConsumerConfig(CheckedConfig, ABC):
     @property
     @abstractmethod
     def backoff_ms(self) -> int:
-        """How long users may hold records of revoked partitions."""
+        """How long a rebalance waits for the application to finish its records of revoked partitions."""
 
     @property
     @abstractmethod

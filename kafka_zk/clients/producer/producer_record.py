@@ -7,7 +7,7 @@ from kafka_zk.storage.records.record_batch import Header
 
 
 class ProducerRecord(NamedTuple):
-    """One record. ``partition`` None: the partitioner chooses. ``timestamp_ms`` None: now."""
+    """One record. ``partition``: if None, the partitioner chooses. ``timestamp_ms``: if None, the present time."""
 
     value: Any
     key: Any = None

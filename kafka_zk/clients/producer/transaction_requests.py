@@ -26,7 +26,7 @@ _CommitPartition = _CommitTopic.TxnOffsetCommitRequestPartition
 
 
 class Request(NamedTuple):
-    """``codes`` extracts the error codes of the response."""
+    """``codes_of`` extracts the error codes of the response."""
 
     api_key: ApiKey
     message: Any

@@ -17,7 +17,7 @@ _STEP_S = 0.005
 
 
 class Written(NamedTuple):
-    """``time_s``: when the producer got the record, wall-clock."""
+    """``written_s``: when the producer got the record, wall-clock."""
 
     partition: int
     written_s: float

@@ -38,8 +38,8 @@ class UnreadableMetadata(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MetadataLog:
-    """``end_offset``: the offset after the last replayed record. ``state``: NONE if there is no
-    ZkMigrationStateRecord."""
+    """``end_offset``: the offset after the last replayed record. ``state``: MigrationState.NONE if
+    there is no ZkMigrationStateRecord."""
 
     image: MetadataImage
     state: MigrationState

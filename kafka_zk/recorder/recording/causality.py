@@ -82,7 +82,7 @@ class _Act(NamedTuple):
 
 
 class _Outage(NamedTuple):
-    """``to_ms`` None: not over."""
+    """An outage of ZooKeeper. ``seq``: the entry of its beginning. ``to_ms``: None while it lasts."""
 
     seq: int
     from_ms: int
@@ -128,7 +128,7 @@ class Causality:
         _remember(self._last_end, actor, _Told(seq, time_ms))
 
     def of_registration(self, actor: str, time_ms: int, seqs: Iterable[int]) -> Cause | None:
-        """The process ``actor`` registers in a new session.
+        """The process ``actor`` registers in a new session. Returns the likely cause, if it is known.
 
         Args:
             seqs: the entries of the session's beginning and of the registration.
@@ -210,7 +210,8 @@ class Causality:
         return explained
 
     def _of_outage(self, time_ms: int, latest_ms: int) -> Cause | None:
-        """The outage of ZooKeeper at that time, or one that ended at most ``latest_ms`` before."""
+        """The outage of ZooKeeper at that time, or one that ended at most ``latest_ms`` before; None without
+        one."""
         outage = self._outage
         if outage is None or time_ms < outage.from_ms:
             return None

@@ -81,7 +81,8 @@ def _undo_interrupted_write(path: Path) -> None:
 
 
 def _foreign_tables(database: sqlite3.Connection) -> set[str]:
-    """The names of tables, views, indexes and triggers that are not this version's. A query of these may never end."""
+    """The names of tables, views, indexes and triggers that this version does not create. Someone else made them: for
+    example, a view in the place of a table may be a recursive query that never ends."""
     with closing(sqlite3.connect(":memory:")) as empty:
         empty.executescript(_SCHEMA)
         known = _tables(empty)

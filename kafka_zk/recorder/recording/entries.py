@@ -70,7 +70,7 @@ class Entry(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """``count``: an actor's entries in an interval that begins at ``from_ms``."""
+    """``entry_count``: number of an actor's entries in an interval that begins at ``from_ms``."""
 
     actor: str
     from_ms: int

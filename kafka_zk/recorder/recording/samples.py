@@ -137,7 +137,7 @@ class Samples:
         return None if before is None else before.value
 
     def last(self, series: str, time_ms: int) -> Sample | None:
-        """The series' last sample at or before a moment."""
+        """The series' last sample at or before a moment; None if there is none."""
         return self._before(series, time_ms) if self._there else None
 
     def _before(self, series: str, time_ms: int) -> Sample | None:

@@ -27,7 +27,7 @@ create index if not exists by_begin on spans (from_ms);
 
 
 class Span(NamedTuple):
-    """``to_ms`` None: the span is open."""
+    """``holder`` holds the lane from ``from_ms`` to ``to_ms``; ``to_ms`` is None while the span is open."""
 
     kind: str
     lane: str
@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 class LaneGroup(NamedTuple):
     """Lanes of one kind whose names differ only in the partition. ``stem`` is their prefix, such as ``flights-`` or
-    ``board: flights-``. ``to_ms`` None: one of the lanes has an open span.
+    ``board: flights-``. ``to_ms``: None if one of the lanes has an open span.
     """
 
     kind: str
@@ -50,10 +50,10 @@ class LaneGroup(NamedTuple):
 
 
 class Move(NamedTuple):
-    """The lane passed from ``previous`` to ``holder`` at ``from_ms``. "": no holder. ``previous`` None: no earlier
-    span.
+    """The lane passed from ``previous`` to ``holder`` at ``from_ms``. "" means no holder. ``previous``: None if the
+    lane has no earlier span.
 
-    ``to_ms`` None: the span is open. ``kind``: as in ``holds.Hold``.
+    ``to_ms``: the end of the span that began then; None while it is open. ``kind``: as in ``holds.Hold``.
     """
 
     kind: str

@@ -19,7 +19,7 @@ class SetWatch(NamedTuple):
 
 
 class Lifetime(NamedTuple):
-    """A session of a process. ``began_ms`` 0: before the recording. ``ended_ms`` None: alive."""
+    """A session of a process. ``began_ms``: 0 if before the recording. ``ended_ms``: None while it is alive."""
 
     process: str
     began_ms: int

@@ -17,7 +17,7 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import (
 
 
 class Change(NamedTuple):
-    """None: the znode did not exist."""
+    """The znode at ``path`` before and after an operation; None if it did not exist then."""
 
     path: str
     before: Znode | None

@@ -14,8 +14,8 @@ class Silence(NamedTuple):
     """A period in which no member delivered a partition, with the members that did before and after.
 
     ``noticed``: the previous member died, and the silence begins when the observer noticed the death, not after the
-    last delivery. ``silent_ms`` None: no member took over the partition, or one did before the observer noticed the
-    death.
+    last delivery. ``silent_ms``: None if no member took over the partition, or if one did before the observer noticed
+    the death.
     """
 
     partition: TopicPartition

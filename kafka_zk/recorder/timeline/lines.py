@@ -65,7 +65,7 @@ class RebalanceLines:
             yield f"{prefix}at the first look {enumerated(has)}"
 
     def _unfinished(self, now_ms: int | None) -> Iterator[str]:
-        """A line for a rebalance that is not over. ``now_ms`` None: the end of the timeline."""
+        """A line for a rebalance that is not over. ``now_ms``: if None, the end of the timeline."""
         rebalances = self._timeline.rebalances
         began_ms = rebalances.began_ms
         if began_ms is None:

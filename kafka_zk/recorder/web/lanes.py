@@ -15,7 +15,7 @@ _NEVER = 1 << 62
 
 
 class Silence(NamedTuple):
-    """An interval in which ``lane_count`` of a group's lanes had no holder. ``to_ms`` None: not over."""
+    """An interval in which ``lane_count`` of a group's lanes had no holder. ``to_ms``: None while it lasts."""
 
     from_ms: int
     to_ms: int | None

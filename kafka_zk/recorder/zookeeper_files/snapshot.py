@@ -49,12 +49,12 @@ class Snapshot(NamedTuple):
 
 
 def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
-    """The oldest complete snapshot at or after transaction ``least_zxid``. Raises: OSError."""
+    """The oldest complete snapshot at or after transaction ``least_zxid``; None if there is none. Raises: OSError."""
     return _first_complete(each for each in _files(data_dir) if each[0] >= least_zxid)
 
 
 def newest_snapshot(data_dir: Path) -> Snapshot | None:
-    """The newest complete snapshot. Raises: OSError."""
+    """The newest complete snapshot; None if there is none. Raises: OSError."""
     return _first_complete(reversed(_files(data_dir)))
 
 

@@ -40,7 +40,7 @@ _CREATE_SESSION, _CLOSE_SESSION, _ERROR = -10, -11, -1
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """``data`` None: the znode holds null. ``ephemeral``: the znode ends with its session."""
+    """``data``: None if the znode holds null. ``ephemeral``: the znode ends with its session."""
 
     path: str
     data: bytes | None

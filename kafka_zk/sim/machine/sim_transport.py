@@ -232,7 +232,7 @@ class SimTransport:
     # -- receiving ------------------------------------------------------------------------------------------------
 
     def arrived(self, data: bytes | None) -> None:
-        """Receive a piece from the network. ``data`` None: the end of the stream."""
+        """Receive a piece from the network. ``data``: None at the end of the stream."""
         if not self.connected:
             return
         if data is None:

@@ -14,6 +14,6 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Path | None:
-    """The file at this path, or the built-in scenario of this name."""
+    """The file at this path, or the built-in scenario of this name; None if neither exists."""
     path = Path(name)
     return path if path.is_file() else built_in().get(name)

@@ -106,7 +106,7 @@ class SimProducer:
         self.process.callLater(self._random.uniform(*self._every_s), self._send)
 
     def send(self, tp: TopicPartition, value: str | None = None) -> None:
-        """``value`` None: the next number."""
+        """Send a record. ``value``: if None, the next number."""
         self._number += 1
         value = value or f"{self.name}:{self._number}"
         self.waiting += 1

@@ -25,7 +25,8 @@ _RESTORED_TIMEOUT_MS = 6_000
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """A request: ``apply``, and the Deferred of its response."""
+    """A client's request. ``run``: carries it out on the server. ``waiting``: fires with the response; None if the
+    client does not wait. ``watch``: the watch that the request sets, if any."""
 
     kind: str
     path: str
@@ -59,7 +60,7 @@ class ClientHalf(Protocol):
 
 @dataclass(slots=True)
 class Session:
-    """A session on the server. ``link`` None: it has no connection."""
+    """A session on the server. ``link``: None while it has no connection."""
 
     session_id: int
     timeout_ms: int

@@ -51,7 +51,7 @@ MAY_BE_BEHIND = (Outcome.MISSING, Outcome.OUTDATED, Outcome.REMAINS)
 class LastEvent(NamedTuple):
     """``content``: the change as a string. ``first_offset``: the first offset at which the key had this content; None
     if that was in several partitions. ``is_ordered``: False if events of the key have no common order. ``moved``,
-    ``taken``: the ``moved`` of this event and of the newest upsert, for ``is_shift``.
+    ``taken``: the column ``moved`` of this event and of the key's newest upsert, as ``is_shift`` compares them.
     """
 
     partition: int

@@ -46,7 +46,8 @@ class NameTemplate:
     def filled_target(self, topic: str, format: str) -> str:
         """Like ``filled``. In the name of an Iceberg table, parts get backticks where needed."""
         parts = _PARTS.findall(self._text)
-        if format != ICEBERG or ".".join(parts) != self._text:  # no name of a table, which is refused as it is
+        # A text that does not consist of such parts is not a table's name. It stays as it is, and is refused later.
+        if format != ICEBERG or ".".join(parts) != self._text:
             return self.filled(topic)
         return ".".join(self._iceberg_part(topic, part) for part in parts)
 

@@ -11,7 +11,7 @@ from kafka_zk.spark_jobs.source.cluster_client import ClusterClient
 from kafka_zk.spark_jobs.values.schema_registry import Schema, SchemaRegistry, registry_at
 
 _FRAME_BYTES = 5
-"""A zero byte and the schema id."""
+"""Size of Confluent's framing: a zero byte and the schema id."""
 
 
 class NoColumns(WronglyAsked):

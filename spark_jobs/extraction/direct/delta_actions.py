@@ -68,7 +68,8 @@ def _described(fields: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, bool
 
 
 def other_columns(table: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]]) -> str | None:
-    """The first column, by name, that only the table or only the rows have, or whose types differ."""
+    """Describes the first column, by name, that only the table or only the rows have, or whose types differ; None if
+    the columns agree."""
     kinds = [{field["name"]: json.dumps(field["type"]) for field in fields} for fields in (table, written)]
     for name in sorted({**kinds[0], **kinds[1]}):
         of_table, of_rows = (each.get(name, "absent") for each in kinds)

@@ -21,7 +21,8 @@ _PACKAGE = "org.apache.spark.sql.delta"
 
 
 class Columns(NamedTuple):
-    """``written``: a ``StructType``; ``partitioned_by``: columns that name folders; ``written`` may lack some."""
+    """``written``: the columns in the files, a ``StructType``. ``partitioned_by``: the columns that name folders;
+    derived ones are not in ``written``."""
 
     written: Any
     partitioned_by: Sequence[str]
@@ -82,7 +83,8 @@ class DeltaCommit:
         return self._refusal(found, columns)
 
     def refusal_of_new_table(self) -> str | None:
-        """Why Delta's own writer must create the table. (The session's settings may give a new table any feature.)"""
+        """The setting of the session for which Delta's own writer must create the table, because it may give new tables
+        any feature; None if there is none."""
         return next((name for name in sorted(self._spark.conf.getAll) if name.startswith(_DEFAULTS)), None)
 
     def add(self, files: Sequence[StagedFile], columns: Columns, transactions: Transactions, note: str) -> None:

@@ -43,7 +43,7 @@ class IcebergCommit:
         return found
 
     def refusal(self, written: Any, terms: Sequence[str]) -> str | None:
-        """Why Iceberg's own writer must write. ``written``: a ``StructType``."""
+        """Why Iceberg's own writer must write; None if files can be added. ``written``: a ``StructType``."""
         columns = arrow_types.arrow_schema(written)
         if columns is None:
             return "the type of a column"
@@ -89,7 +89,8 @@ class IcebergCommit:
             raise
 
     def _other_columns(self, files: Sequence[StagedFile]) -> str | None:
-        """Examines only the first file, because all files of an extraction have the same columns."""
+        """What has changed since the files were written; None if nothing has. Examines only the first file, because all
+        files of an extraction have the same columns."""
         wanted = iceberg_fields.ids(self._arrow_schema())
         is_same = all(iceberg_fields.ids(pq.read_schema(each.path)) == wanted for each in files[:1])
         return None if is_same else "the table's columns"

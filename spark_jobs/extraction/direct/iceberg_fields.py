@@ -47,7 +47,7 @@ _OF_READERS = tuple(
 
 
 def setting_of_writer(session: Iterable[str]) -> str | None:
-    """The first session setting by which Iceberg's own writer would override a setting of the table."""
+    """The first session setting by which Iceberg's own writer would override a setting of the table, if any."""
     found = (each for each in sorted(session) if each.startswith(_OF_SESSIONS) and not each.startswith(_OF_READERS))
     return next(found, None)
 
@@ -119,13 +119,13 @@ def _type(kind: Any) -> pa.DataType | None:
 
 
 def partition_values(folder: str, terms: Sequence[str]) -> list[int | None]:
-    """The transforms' values in the folder's name, in order, as counts since 1970."""
+    """The transforms' values in the folder's name, in order, as counts since 1970; None for null."""
     texts = [part.partition("=")[2] for part in folder.split("/")] if folder else []
     return [_units(text) for text, _ in zip(texts, terms, strict=True)]
 
 
 def _units(text: str) -> int | None:
-    """``text``: as ``partition_folders.time_texts`` writes it."""
+    """The count since 1970; None for null. ``text``: as ``partition_folders.time_texts`` writes it."""
     if text == NO_VALUE:
         return None
     found = _TIME.fullmatch(text)

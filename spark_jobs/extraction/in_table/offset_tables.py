@@ -52,7 +52,7 @@ class OffsetTables(DeltaTables):
         return found
 
     def _read(self, target: str) -> dict[str, int]:
-        """The versions of all applications; empty if there is no table."""
+        """``_versions`` of the table as it is now; empty if there is no table."""
         if not self._is_table(target):
             return {}
         return _versions(self._spark, delta_commit.DeltaCommit(self._spark, target).begun())
@@ -94,8 +94,10 @@ class OffsetTables(DeltaTables):
 
 
 class Moves(NamedTuple):
-    """The transactions that move offsets to ``ends``, if all offsets of the plan are still as ``expected``. All are
-    checked, because any other commit of the same group and topics removes this commit's staged files.
+    """The application transactions that set the offsets to ``ends``, if all offsets in ``expected`` are unchanged.
+
+    ``expected`` also has the partitions without new records. They are checked too, because any run of the same group
+    and topics that commits removes the staged files of this run.
     """
 
     spark: Any
@@ -127,8 +129,8 @@ class Moves(NamedTuple):
 
 
 def _versions(spark: Any, change: Any) -> dict[str, int]:
-    """The versions of all of the table's application transactions. Raises ExtractionFailed if the table forgets
-    them."""
+    """Application id -> version, for all application transactions of the table; for those of extractions, the version
+    is a partition's offset. Raises ExtractionFailed if the table forgets them."""
     if _FORGETS in json.loads(change.metadata().json())["metaData"].get("configuration", {}):
         raise ExtractionFailed(
             f"the table's setting {_FORGETS} forgets the offsets, and records would be extracted twice: "

@@ -25,8 +25,8 @@ TopicIds = Mapping[str, str]
 
 
 class TableOffsets(NamedTuple):
-    """``offsets``: NO_OFFSET where the group has none. ``outdated``: the offsets of earlier topics of the same
-    names."""
+    """A group's next offsets. ``offsets``: of the requested partitions; NO_OFFSET where the group has none.
+    ``outdated``: offsets that belong to an earlier topic of the same name."""
 
     offsets: dict[TopicPartition, int]
     outdated: dict[TopicPartition, int]
@@ -39,7 +39,7 @@ def application(group: str, tp: TopicPartition, ids: TopicIds) -> str:
 def table_offsets(
     versions: Mapping[str, int], group: str, tps: Iterable[TopicPartition], ids: TopicIds
 ) -> TableOffsets:  # fmt: skip
-    """``versions``: the versions of all of the table's application transactions.
+    """``versions``: application id -> version, for all application transactions of the table.
 
     An offset that was stored without a topic id belongs to the present topic, because the cluster had no ids then.
     """
@@ -55,7 +55,7 @@ def table_offsets(
 
 
 def _by_partition(versions: Mapping[str, int], group: str) -> dict[TopicPartition, dict[str, int]]:
-    """The offsets by topic id."""
+    """The group's offsets: partition -> topic id -> offset."""
     prefix = f"{_PREFIX}{group}/"
     found: dict[TopicPartition, dict[str, int]] = {}
     for name, version in versions.items():

@@ -65,7 +65,7 @@ class MergedDeltaTables(DeltaTables):
         self._make_table(target, wanted)
 
     def _check_topic(self, target: str) -> str | None:
-        """The topic in the table's property. Raises ExtractionFailed for another topic."""
+        """The topic in the table's property; None if it names none. Raises ExtractionFailed for another topic."""
         found = self._topic_of(target)
         statements.check_topic(target, found, self._topic)
         return found

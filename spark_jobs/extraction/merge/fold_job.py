@@ -25,9 +25,10 @@ _REFUSED = "ChangeRefused: "
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The views RESULTS and DEAD of ``statements.py`` have the rows.
+    """The result of folding the changes; the rows are in the views RESULTS and DEAD of ``statements.py``.
 
-    ``truncated_at``: the position of the newest truncate, if the changes have one.
+    ``truncated_at``: the position of the newest truncate; None if the changes have no truncate. ``has_dead``: DEAD
+    has rows.
     """
 
     truncated_at: Position | None
@@ -64,7 +65,7 @@ class FoldJob:
             changes.unpersist()
 
     def _avro(self) -> ValueDecoder | None:
-        """Raises RegistryFailed."""
+        """The decoder of Avro records; None for JSON. Raises RegistryFailed."""
         url = self._asked.schema_registry
         return None if url is None else avro_as_written(registry_at(url), self._asked.topics[0])
 

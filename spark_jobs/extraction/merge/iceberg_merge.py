@@ -82,7 +82,7 @@ class MergedIcebergTables(IcebergTables):
             self._merge(frame, manifest, what)
 
     def _check_topic(self, target: str) -> str | None:
-        """The topic in the table's property. Raises ExtractionFailed for another topic."""
+        """The topic in the table's property; None if it names none. Raises ExtractionFailed for another topic."""
         found = _loaded(self._spark, target).properties().get(statements.TOPIC_PROPERTY)
         statements.check_topic(target, found, self._topic)
         return None if found is None else str(found)

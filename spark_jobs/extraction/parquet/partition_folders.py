@@ -67,7 +67,7 @@ def _name(value: Any) -> str:
 
 
 def with_times(batch: pa.RecordBatch, derived: Mapping[str, tuple[str, str]]) -> pa.RecordBatch:
-    """Add the text columns of transforms. ``derived``: column and transform by name."""
+    """Add the text columns of transforms. ``derived``: name of the new column -> (source column, transform)."""
     for name, (column, transform) in derived.items():
         batch = batch.append_column(name, time_texts(batch.column(column), transform))
     return batch

@@ -101,7 +101,7 @@ def _selected(available: Mapping[str, pa.Array], columns: Sequence[tuple[str, st
 
 
 def _first(source: pa.RecordBatch, misfits: Mapping[int, str]) -> Misfit | None:
-    """The first misfit of a batch, in which offsets always rise."""
+    """The first misfit of a batch, in which offsets always rise; None if there is none."""
     if not misfits:
         return None
     row = min(misfits)

@@ -47,7 +47,8 @@ class FileSpec(NamedTuple):
 
 
 class TaskSpec(NamedTuple):
-    """The settings that all tasks of a job share. ``attempts``: a local folder. ``derived``: as in ``with_times``."""
+    """The settings that all tasks of a job share. ``attempts``: the local folder in which each attempt of a task makes
+    its own. ``derived``: see ``partition_folders.with_times``. ``partitioned_by``: the columns that name folders."""
 
     attempts: str
     settings: FetchSettings

@@ -48,7 +48,7 @@ Result = Topic.ListOffsetsPartitionResponse
 
 
 class _Asked(NamedTuple):
-    """The request. ``version``: of the API."""
+    """The request. ``version``: the version of the API."""
 
     services: Services
     context: RequestContext

@@ -80,7 +80,8 @@ def _refusal(
 def forbidden(
     services: Services, context: RequestContext, transactional_id: str | None, records: Buffer | None
 ) -> ApiError | None:
-    """The error of a transactional batch whose client may not use the transactional id. It precedes other errors."""
+    """The error of a transactional batch whose client may not use the transactional id, else None. It precedes other
+    errors."""
     if transactional_id is None or _transactional_header(records) is None:
         return None
     if services.authorizer.authorize(context, _WRITE, as_resource(transactional_id)):

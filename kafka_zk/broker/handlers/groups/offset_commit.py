@@ -123,7 +123,8 @@ async def _store_in_zookeeper(services: Services, group_id: str, wanted: Wanted)
     for tp, committed in wanted.items():
         if turns.is_over:
             await turns.next()
-        if len(committed.metadata) > services.config.offset_metadata_max_bytes:  # ZooKeeper stores no metadata
+        # As in Kafka, too much metadata is an error, although only the offset is stored.
+        if len(committed.metadata) > services.config.offset_metadata_max_bytes:
             codes[tp] = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             codes[tp] = ErrorCode.NONE
