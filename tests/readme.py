@@ -12,7 +12,6 @@ Every command runs on a terminal of 80 columns. If the ports 9092 to 9094 or 218
 import argparse
 import contextlib
 import os
-import random
 import re
 import shlex
 import shutil
@@ -24,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_zk.embedded.ports import can_listen
+from kafka_zk.embedded.ports import can_listen, free_port
 from tests.documented import BOOTSTRAP, ROOT, ZOOKEEPER, Block, blocks
 from tests.fresh_environment import build_wheel, clean_environ, fresh_environment
 from tests.terminal import Ran, Shell
@@ -55,8 +54,8 @@ class Ports(NamedTuple):
 
     @classmethod
     def other(cls) -> "Ports":
-        """Other ports, which are free. They are no ephemeral ports, which any process may get before ``up`` starts."""
-        while not (found := cls(*random.sample(range(20_000, 32_000, 10), 2)))._can_listen():
+        """Other ports, which are free."""
+        while not (found := cls(free_port(), free_port()))._can_listen():
             pass
         return found
 
@@ -88,7 +87,7 @@ class Reader:
 
     Args:
         folder: the clone.
-        path: the ``bin`` of an environment to use instead of the one that README's commands install.
+        path: of the environment's ``bin``, if README's own installation is not to be followed.
     """
 
     def __init__(self, folder: Path, path: Path | None, whole: bool) -> None:

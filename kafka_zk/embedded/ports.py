@@ -1,6 +1,8 @@
 """TCP ports on this machine, and the four-letter words of a ZooKeeper server."""
 
 import contextlib
+import errno
+import random
 import socket
 from collections import deque
 from typing import Any
@@ -10,6 +12,12 @@ LOCALHOST = "127.0.0.1"
 MOST_ANSWER_BYTES = 4 << 20
 
 
+SERVER_PORTS = range(20_000, 32_000)
+"""Below the ephemeral ports of Linux (from 32768) and macOS (from 49152): a connection of any process may take an
+ephemeral port before the server that was given it listens.
+"""
+_MOST_TRIES = 10_000
+_random = random.SystemRandom()  # processes with equal seeds, such as test workers, get different ports
 _given: deque[int] = deque(maxlen=200)
 """The last ports that were returned. A server that was given a port may not listen on it yet."""
 
@@ -24,18 +32,29 @@ def free_port(host: str = LOCALHOST) -> int:
 
 
 def free_ports(count: int, host: str = LOCALHOST) -> list[int]:
-    """Several different ports, each as from ``free_port``."""
-    family, address = _address(host, 0)
+    """Several different ports, each as from ``free_port``. Raises: OSError if there are too few."""
+    family, (name, _, *more) = _address(host, 0)
     with contextlib.ExitStack() as probes:
         ports: list[int] = []
-        while len(ports) < count:
-            probe = probes.enter_context(socket.socket(family))
-            probe.bind(address)
-            port: int = probe.getsockname()[1]
-            if port not in _given:
+        for _ in range(_MOST_TRIES):
+            port = _random.choice(SERVER_PORTS)
+            if port not in _given and _is_bound(probes.enter_context(socket.socket(family)), (name, port, *more)):
                 ports.append(port)
-        _given.extend(ports)
-        return ports
+            if len(ports) == count:
+                _given.extend(ports)
+                return ports
+    raise OSError(errno.EADDRINUSE, f"no free port found from {SERVER_PORTS[0]} to {SERVER_PORTS[-1]}")
+
+
+def _is_bound(probe: socket.socket, address: tuple[Any, ...]) -> bool:
+    """Bind the probe; False if the port is in use."""
+    try:
+        probe.bind(address)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return False
+    return True
 
 
 def can_listen(port: int, host: str = LOCALHOST) -> bool:

@@ -17,11 +17,12 @@ from pathlib import Path
 
 import click
 
+from kafka_zk.embedded.ports import free_port
 from tests.bench import measure, servers
 from tests.bench.clients import run
 from tests.bench.workloads import SOURCES, WORKLOADS, Workload
 from tests.peers import apache_kafka, jars, java, targets, wire_probe
-from tests.peers.processes import ServerProcess, free_port, pinned
+from tests.peers.processes import ServerProcess, pinned
 
 _START_TIMEOUT_S = 60
 _NAMES = [workload.name for workload in WORKLOADS]

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_zk.embedded.class_archive import use_if_there
+from kafka_zk.embedded.ports import free_port
 from tests.locks import alone
 from tests.peers import jars, java
-from tests.peers.processes import ServerProcess, free_port, pinned
+from tests.peers.processes import ServerProcess, pinned
 
 _START_TIMEOUT_S = 90
 

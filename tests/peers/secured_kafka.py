@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafka_zk.embedded.ports import free_port
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.security import scram
 from kafka_zk.testing.certificates import CertificateAuthority
 from tests.peers import apache_kafka, java, wire_probe
 from tests.peers.jars import NEWEST_VERSION
-from tests.peers.processes import ServerProcess, free_port
+from tests.peers.processes import ServerProcess
 
 USER, PASSWORD = "alice", "alice-secret"
 STORE_PASSWORD = "store-secret"

@@ -12,9 +12,10 @@ import confluent_kafka.admin
 from confluent_kafka.cimpl import NewTopic
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.embedded.ports import free_port
 from kafka_zk.embedded.probe import ask_leaders
 from tests.peers import apache_kafka, wire_probe
-from tests.peers.processes import ProcessFailed, ServerProcess, free_port, pinned, wait_until
+from tests.peers.processes import ProcessFailed, ServerProcess, pinned, wait_until
 
 APACHE_KAFKA = "apache-kafka"
 KAFKA_ZK = "kafka-zk"

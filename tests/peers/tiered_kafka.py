@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafka_zk.embedded.ports import free_port
 from tests.peers import apache_kafka, jars
-from tests.peers.processes import ServerProcess, free_port
+from tests.peers.processes import ServerProcess
 
 _START_TIMEOUT_S = 60
 

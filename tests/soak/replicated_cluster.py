@@ -18,11 +18,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from kafka_zk.broker.config.inter_broker_protocol import alter_partition_version
-from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.proxy import TcpProxy
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from tests.peers.apache_kafka import write_properties
-from tests.peers.processes import ServerProcess, free_port, wait_until
+from tests.peers.processes import ServerProcess, wait_until
 from tests.peers.targets import kafka_zk_command
 from tests.soak import zookeeper_log
 from tests.soak.machine import Machine

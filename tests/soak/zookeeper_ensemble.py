@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Self
 
 from kafka_zk.embedded.health import Health, probe
-from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.embedded.zookeeper import MAIN_CLASS, zookeeper_command
-from tests.peers.processes import ServerProcess, free_port, wait_until
+from tests.peers.processes import ServerProcess, wait_until
 
 SERVERS = (1, 2, 3)
 START_S = 60

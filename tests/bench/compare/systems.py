@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from kafka_zk.embedded.ports import free_port
 from kafka_zk.embedded.probe import ask_broker
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.embedded.session_expiry import session_password
@@ -30,7 +31,7 @@ from tests.bench.compare.sent import in_log, in_metrics
 from tests.bench.compare.written import Written, of_kraft, of_zookeeper
 from tests.bench.partition_wire import Wire
 from tests.peers import apache_kafka, jars, java, targets
-from tests.peers.processes import free_port, wait_until
+from tests.peers.processes import wait_until
 
 BROKERS = 3
 SESSION_TIMEOUT_MS = 6_000

@@ -12,9 +12,9 @@ from unittest import mock
 import confluent_kafka.admin
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
+from kafka_zk.embedded.ports import free_port
 from tests.bench.workloads import Client, Workload
 from tests.peers import targets
-from tests.peers.processes import free_port
 from tests.peers.targets import Target
 
 USER, PASSWORD = "bench", "bench-secret"

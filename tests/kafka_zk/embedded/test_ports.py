@@ -24,17 +24,23 @@ def test_a_port_can_be_bound_unless_somebody_has_it(address: str) -> None:
 
 def test_no_port_is_given_again_before_its_server_may_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise, a broker could get the port of a ZooKeeper that is still starting."""
-    numbers = iter([5000, 5000, 5001, 5001, 5000, 5002])
-
-    class Bound(socket.socket):
-        def bind(self, address: object) -> None:
-            self.number = next(numbers)
-
-        def getsockname(self) -> tuple[str, int]:
-            return LOCALHOST, self.number
-
+    numbers = iter([25_000, 25_000, 25_001, 25_001, 25_000, 25_002])
     monkeypatch.setattr(ports, "_given", type(ports._given)(maxlen=2))
-    monkeypatch.setattr(socket, "socket", Bound)
-    assert ports.free_port() == 5000
-    assert ports.free_port() == 5001
-    assert ports.free_ports(1) == [5002]
+    monkeypatch.setattr(ports._random, "choice", lambda _: next(numbers))
+    monkeypatch.setattr(ports, "_is_bound", lambda probe, address: True)
+    assert ports.free_port() == 25_000
+    assert ports.free_ports(1) == [25_001]
+    assert ports.free_ports(1) == [25_002]
+
+
+def test_ports_in_use_are_skipped_and_no_connection_can_take_the_others() -> None:
+    assert all(port in ports.SERVER_PORTS for port in ports.free_ports(50))
+    with closing(socket.create_server((LOCALHOST, ports.free_port()))) as server, socket.socket() as probe:
+        assert not ports._is_bound(probe, server.getsockname())
+
+
+def test_no_port_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "_is_bound", lambda probe, address: False)
+    monkeypatch.setattr(ports, "_MOST_TRIES", 10)
+    with pytest.raises(OSError, match="no free port found from 20000 to 31999"):
+        ports.free_port()

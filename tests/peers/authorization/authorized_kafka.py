@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from kafka_zk.broker.config.authorizer_class import ACL_AUTHORIZER
+from kafka_zk.embedded.ports import free_port
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import response_body_position
 from kafka_zk.security.acl import Acl, Pattern
 from tests.acl_rows import Request, message
 from tests.peers import apache_kafka, targets, wire_probe
-from tests.peers.processes import ServerProcess, free_port
+from tests.peers.processes import ServerProcess
 
 USER, PASSWORD = "alice", "alice-secret"
 _START_TIMEOUT_S = 90

@@ -13,9 +13,9 @@ from kafka_zk.base.rate import QuotaWindow
 from kafka_zk.broker.metrics.client_quotas import client_quota_metrics
 from kafka_zk.broker.quota.client_quotas import ClientQuotas
 from kafka_zk.broker.quota.enforcement import Enforcement
+from kafka_zk.embedded.ports import free_port
 from tests.peers import jars, java, targets
 from tests.peers.authorization.quota_clients import LAST, TOPIC, Broker
-from tests.peers.processes import free_port
 
 pytestmark = pytest.mark.peers
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 
+from kafka_zk.embedded.ports import free_port
 from tests.peers import apache_kafka, java
 from tests.peers.clusters.mixed_cluster import small_kafka
 from tests.peers.jars import ORACLE_VERSION
-from tests.peers.processes import ServerProcess, free_port, wait_until
+from tests.peers.processes import ServerProcess, wait_until
 
 NODE_ID = 3000
 MIGRATED = "Completed migration of metadata from ZooKeeper to KRaft"

@@ -16,10 +16,11 @@ from typing import Any
 
 from confluent_kafka.admin import ResourceType
 
+from kafka_zk.embedded.ports import free_port
 from tests.peers import apache_kafka, jars, java
 from tests.peers.clusters.record_secured import secured
 from tests.peers.clusters.recorded_cluster import CONTROLLER_ID, FLAG, TOPIC, Lab, laboratory
-from tests.peers.processes import free_port, wait_until
+from tests.peers.processes import wait_until
 
 _QUOTA = b'{"version":1,"config":{"producer_byte_rate":"1024"}}'
 _ACL = b'{"version":1,"acls":[{"principal":"User:alice","permissionType":"Allow","operation":"Read","host":"*"}]}'

@@ -16,10 +16,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kafka_zk.embedded.ports import free_port
 from kafka_zk.testing.zookeeper import Chroot
 from tests.peers import apache_kafka, java, targets, wire_probe
 from tests.peers.jars import ORACLE_VERSION
-from tests.peers.processes import ServerProcess, free_port, wait_until
+from tests.peers.processes import ServerProcess, wait_until
 
 pytestmark = pytest.mark.peers
 

@@ -19,10 +19,11 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 
+from kafka_zk.embedded.ports import free_port
 from tests.peers import apache_kafka, wire_probe
 from tests.peers.clusters.kraft_migration import ENDED, MIGRATED, KRaftController, MigratingBroker
 from tests.peers.clusters.mixed_cluster import small_kafka
-from tests.peers.processes import ServerProcess, free_port, wait_until
+from tests.peers.processes import ServerProcess, wait_until
 
 _TIMEOUT_S = 120
 _SESSION_MS = "4000"

@@ -22,6 +22,7 @@ import pytest
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
 from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.embedded.ports import free_port
 from kafka_zk.network.sasl_authentication import SaslAuthentication
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security import kerberos as library
@@ -32,7 +33,7 @@ from kafka_zk.spark_jobs.session import spark_session
 from tests.integration.spark.sessions import stop_shared
 from tests.peers import apache_kafka, jars
 from tests.peers.clients.logins import KafkasTools, Login
-from tests.peers.processes import ServerProcess, free_port, wait_until
+from tests.peers.processes import ServerProcess, wait_until
 from tests.peers.sasl_probe import CLOSED, SaslProbe
 from tests.peers.targets import kafka_zk_command
 

@@ -15,8 +15,9 @@ from urllib.parse import quote
 
 import pyspark
 
+from kafka_zk.embedded.ports import free_port
 from tests.peers import jars
-from tests.peers.processes import ServerProcess, free_port
+from tests.peers.processes import ServerProcess
 
 _START_S = 120
 _ANSWER_S = 120  # a DataNode on a busy machine responds late

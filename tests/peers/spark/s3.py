@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kafka_zk.embedded.ports import free_port
 from tests.peers import jars
-from tests.peers.processes import free_port, wait_until
+from tests.peers.processes import wait_until
 
 _START_S = 60
 KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}

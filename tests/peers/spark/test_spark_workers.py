@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.ports import free_port
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.testing.zookeeper import Chroot
 from tests.integration.spark.extraction_process import EXECUTOR
 from tests.integration.spark.killed_extraction import READING
 from tests.integration.spark.spark_cluster import SMALL_EXECUTORS, WORKERS, Place, StandaloneCluster
 from tests.peers import jars
-from tests.peers.processes import free_port
 from tests.peers.spark import spark_versions
 from tests.peers.spark.network_namespaces import machines
 from tests.peers.spark.s3 import S3, s3_server

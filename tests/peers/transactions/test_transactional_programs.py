@@ -18,10 +18,11 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.embedded.ports import free_port
 from tests.integration.installed import exactly_once
 from tests.peers import foreign_programs, jars, java
 from tests.peers.apache_kafka import write_properties
-from tests.peers.processes import ServerProcess, free_port, wait_until
+from tests.peers.processes import ServerProcess, wait_until
 from tests.peers.targets import Target
 
 pytestmark = pytest.mark.peers
