@@ -191,7 +191,7 @@ async def own(client: RegistryClient, group: str, topic: str, owners: Mapping[in
 
 
 def test_capacities_of_members_in_zookeeper_are_shown(lab: Lab, join: Join) -> None:
-    """Anna and cara, which has no partition, register one, and ben none. There is no column where nobody does."""
+    """Anna and cara, which has no partition, register one; ben does not. Without any there is no column."""
     capacities = {"anna": 2, "ben": None, "cara": 1}
     for name, capacity in capacities.items():
         run_blocking(join_in_zookeeper(lab.client, "g", lab.topic, name, capacity))
