@@ -8,7 +8,8 @@ from tests.peers.web.web_browser import Page, until
 def check_slow_motion(page: Page) -> None:
     """The failover begins with the act, and continues to the new leader."""
     page.press("[data-key=slowly]")
-    until(lambda: page.text("#slowly [role=status]").endswith(": You kill broker 2."), "the act")
+    first = until(lambda: page.text("#slowly [role=status]"), "the first step")
+    assert first.endswith(": You kill broker 2."), page.text("#slowly")
     while page.count("[data-slowly=next]:not([disabled])"):
         page.press("[data-slowly=next]")
     steps = page.text("ol.slowly li")
