@@ -37,12 +37,12 @@ def free_ports(count: int, host: str = LOCALHOST) -> list[int]:
     with contextlib.ExitStack() as probes:
         ports: list[int] = []
         for _ in range(_MOST_TRIES):
-            port = _random.choice(SERVER_PORTS)
-            if port not in _given and _is_bound(probes.enter_context(socket.socket(family)), (name, port, *more)):
-                ports.append(port)
             if len(ports) == count:
                 _given.extend(ports)
                 return ports
+            port = _random.choice(SERVER_PORTS)
+            if port not in _given and _is_bound(probes.enter_context(socket.socket(family)), (name, port, *more)):
+                ports.append(port)
     raise OSError(errno.EADDRINUSE, f"no free port found from {SERVER_PORTS[0]} to {SERVER_PORTS[-1]}")
 
 

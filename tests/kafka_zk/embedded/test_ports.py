@@ -35,6 +35,7 @@ def test_no_port_is_given_again_before_its_server_may_listen(monkeypatch: pytest
 
 def test_ports_in_use_are_skipped_and_no_connection_can_take_the_others() -> None:
     assert all(port in ports.SERVER_PORTS for port in ports.free_ports(50))
+    assert ports.free_ports(0) == []
     with closing(socket.create_server((LOCALHOST, ports.free_port()))) as server, socket.socket() as probe:
         assert not ports._is_bound(probe, server.getsockname())
 
