@@ -188,7 +188,7 @@ class Admin:
     async def create_partitions(self, name: str, total_count: int) -> None:
         """Increase a topic's partitions to ``total_count``. Raises: BrokerError."""
         topic = _CreatePartitions.CreatePartitionsTopic(name=name, count=total_count, assignments=None)
-        message = _CreatePartitions(topics=[topic], timeout_ms=self.config.request_timeout_ms, validate_only=False)
+        message = _CreatePartitions(topics=[topic], timeout_ms=self.config.request_timeout_ms)
         response = await self._ask_controller(
             ApiKey.CREATE_PARTITIONS, message, lambda answer: [each.error_code for each in answer.results]
         )
@@ -252,7 +252,7 @@ class Admin:
 
     async def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
         """The partitions that are being moved, sorted. Raises: BrokerError, KafkaTimeoutError."""
-        message = _ListReassignments(topics=None, timeout_ms=self.config.request_timeout_ms)
+        message = _ListReassignments(timeout_ms=self.config.request_timeout_ms)
         response = await self._ask_controller(
             ApiKey.LIST_PARTITION_REASSIGNMENTS, message, lambda answer: [answer.error_code]
         )
@@ -297,9 +297,7 @@ class Admin:
         message = _DescribeConfigs(
             resources=[
                 resource(resource_type=resource_type, resource_name=name, configuration_keys=None) for name in names
-            ],
-            include_synonyms=False,
-            include_documentation=False,
+            ]
         )
         response = await self._ask_broker(broker_id, ApiKey.DESCRIBE_CONFIGS, message)
         return {
@@ -325,7 +323,7 @@ class Admin:
             for key, value in changes.items()
         ]
         altered = resource(resource_type=resource_type, resource_name=name, configs=entries)
-        message = _AlterConfigs(resources=[altered], validate_only=False)
+        message = _AlterConfigs(resources=[altered])
         response = await self._ask_broker(broker_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, message)
         for each in response.responses:
             _check(each, f"configuration of {name}")
@@ -379,7 +377,7 @@ class Admin:
     async def describe_client_quotas(self) -> list[tuple[dict[str, str | None], dict[str, float]]]:
         """All entities with quotas: names by type (user, client-id, ip; None is the default), and values by key.
         Raises: BrokerError."""
-        message = _DescribeQuotas(components=[], strict=False)
+        message = _DescribeQuotas()
         response = await self._ask_broker(None, ApiKey.DESCRIBE_CLIENT_QUOTAS, message)
         _check(response, "quotas")
         return [
@@ -400,7 +398,7 @@ class Admin:
                 for key, value in changes.items()
             ],
         )
-        message = _AlterQuotas(entries=[wanted], validate_only=False)
+        message = _AlterQuotas(entries=[wanted])
         response = await self._ask_broker(None, ApiKey.ALTER_CLIENT_QUOTAS, message)
         for each in response.entries:
             _check(each, "quotas")

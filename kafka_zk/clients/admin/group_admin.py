@@ -29,7 +29,6 @@ STABLE = "Stable"
 NO_LEADER_EPOCH = -1
 _NO_OFFSET = -1
 _NO_GENERATION = -1
-_DEFAULT_RETENTION = -1
 _BY_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS})
 """The errors with which a coordinator rejects a non-member's commit while the group has members."""
 
@@ -102,7 +101,7 @@ class GroupAdmin:
             left = sorted((await self._cluster.refresh()).nodes.keys() - asked)
             if not left:
                 causes.append(broker_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no broker is known yet"))
-            message = _ListGroups(states_filter=[], types_filter=[])
+            message = _ListGroups()
             waiting = [run(self._coordinators.request(each, ApiKey.LIST_GROUPS, message, causes)) for each in left]
             for node_id, response in zip(left, await gatherResults(waiting, consumeErrors=True), strict=True):
                 if response is None:
@@ -123,7 +122,7 @@ class GroupAdmin:
         """State and members of each group. Raises: BrokerError for the first failure."""
 
         def message(some: list[str]) -> Any:
-            return _DescribeGroups(groups=some, include_authorized_operations=False)
+            return _DescribeGroups(groups=some)
 
         def answers(_: list[str], response: Any) -> Iterable[Answer]:
             return (Answer(each.group_id, each.error_code, each) for each in response.groups)
@@ -172,12 +171,8 @@ class GroupAdmin:
         committed.
         """
         topic_of = _OffsetCommit.OffsetCommitRequestTopic
-        message = _OffsetCommit(
+        message = _OffsetCommit(  # by default, from no member, and kept for offsets.retention.minutes
             group_id=group,
-            generation_id_or_member_epoch=_NO_GENERATION,
-            member_id="",
-            group_instance_id=None,
-            retention_time_ms=_DEFAULT_RETENTION,
             topics=[
                 topic_of(
                     name=name,

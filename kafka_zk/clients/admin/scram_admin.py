@@ -59,7 +59,7 @@ class ScramAdmin:
             salt=password.salt,
             salted_password=password.salted,
         )
-        await self._alter(user, _Alter(deletions=[], upsertions=[upsertion]))
+        await self._alter(user, _Alter(upsertions=[upsertion]))
 
     async def remove_passwords(self, user: str, mechanisms: Iterable[str]) -> None:
         """Remove the user's credentials for all of these mechanisms, or for none.
@@ -68,7 +68,7 @@ class ScramAdmin:
         """
         deletion = _Alter.ScramCredentialDeletion
         deletions = [deletion(name=user, mechanism=MECHANISM_NUMBERS[mechanism]) for mechanism in mechanisms]
-        await self._alter(user, _Alter(deletions=deletions, upsertions=[]))
+        await self._alter(user, _Alter(deletions=deletions))
 
     async def _alter(self, user: str, message: Any) -> None:
         answer = await self._ask_controller(

@@ -161,7 +161,6 @@ class GroupCoordinator:
             generation_id_or_member_epoch=committer.generation_id,
             member_id=committer.member_id,
             group_instance_id=committer.group_instance_id,
-            retention_time_ms=-1,
             topics=[_CommitTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
         )
         try:
@@ -189,7 +188,6 @@ class GroupCoordinator:
             group_id=self._group_id,
             topics=[_FetchTopic(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
             require_stable=True,
-            groups=[],
         )
         found: dict[TopicPartition, int] = {}
 

@@ -51,11 +51,11 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         await turns.make()
         by_topic.setdefault(name, []).append(Partition(partition_index=number, error_code=code))
     topics = [Topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
-    return Response(error_code=0, throttle_time_ms=0, topics=topics)
+    return Response(topics=topics)
 
 
 def _refused(code: ErrorCode) -> Any:
-    return Response(error_code=code, throttle_time_ms=0, topics=[])
+    return Response(error_code=code)
 
 
 def _error(services: Services, context: RequestContext, tp: TopicPartition) -> ErrorCode:

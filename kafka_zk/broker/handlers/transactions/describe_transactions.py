@@ -35,7 +35,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             await states.add(_state(services, context, wanted, found))
         else:
             await states.add(_refused(wanted, found))
-    return await states.body(Response(throttle_time_ms=0, transaction_states=[]))
+    return await states.body(Response())
 
 
 def _state(services: Services, context: RequestContext, wanted: str, found: TransactionMetadata) -> Any:
@@ -43,7 +43,6 @@ def _state(services: Services, context: RequestContext, wanted: str, found: Tran
     for name, partition in sorted(found.tps):
         by_topic.setdefault(name, []).append(partition)
     return State(
-        error_code=0,
         transactional_id=wanted,
         transaction_state=found.state.value,
         transaction_timeout_ms=found.timeout_ms,
@@ -59,13 +58,4 @@ def _state(services: Services, context: RequestContext, wanted: str, found: Tran
 
 
 def _refused(wanted: str, code: ErrorCode) -> Any:
-    return State(
-        error_code=code,
-        transactional_id=wanted,
-        transaction_state="",
-        transaction_timeout_ms=0,
-        transaction_start_time_ms=0,
-        producer_id=0,
-        producer_epoch=0,
-        topics=[],
-    )
+    return State(error_code=code, transactional_id=wanted)
