@@ -15,7 +15,7 @@ from kafka_zk.base.clock import Timers
 from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.registry.client.client import Create, Operation, RegistryClient, SetData, ZnodeStat
 from kafka_zk.registry.client.errors import DuplicateBrokerId, InvalidZnode, NoAuth, NoNode
-from kafka_zk.registry.client.pipeline import readable
+from kafka_zk.registry.client.pipeline import children_of, readable
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher
 from kafka_zk.registry.registration import Holder, remove_own, take, wait_until_expired
 from kafka_zk.registry.unclean_starts import announcement
@@ -80,11 +80,7 @@ class BrokerRegistry:
     async def live(self) -> LiveBrokers:
         """All registered brokers, sorted by id. Invalid registrations, and those that an ACL hides, are logged and left
         out."""
-        try:
-            names, _ = await self._client.children(znodes.BROKER_IDS)
-        except NoNode:
-            return {}
-        ids = _broker_ids(names)
+        ids = _broker_ids(await children_of(self._client, znodes.BROKER_IDS))
         live: LiveBrokers = {}
         for start in range(0, len(ids), READ_AT_ONCE):
             some = ids[start : start + READ_AT_ONCE]

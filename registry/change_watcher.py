@@ -15,8 +15,8 @@ from twisted.python.failure import Failure
 from kafka_zk.base.events import EventSource
 from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.registry.client.client import RegistryClient, SessionState, Watch, ZnodeStat
-from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, NoNode, SessionLost
-from kafka_zk.registry.client.pipeline import readable
+from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, SessionLost
+from kafka_zk.registry.client.pipeline import children_of, readable
 from kafka_zk.registry.client.watches import Rereader, Zxids, read_or_watch_creation
 
 _log = Logger()
@@ -138,11 +138,7 @@ def _made_between(before: ZnodeStat, now: ZnodeStat) -> int:
 
 async def purge(client: RegistryClient, parent: str, now_ms: int) -> int:
     """Delete notifications older than CHANGE_EXPIRATION_MS (wall clock). Returns their number."""
-    try:
-        names, _ = await client.children(parent)
-    except NoNode:
-        return 0
-    paths = [f"{parent}/{name}" for name in names]
+    paths = [f"{parent}/{name}" for name in await children_of(client, parent)]
     answers = await readable(client.exists(path) for path in paths)
     old = [
         path

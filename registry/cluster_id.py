@@ -7,9 +7,9 @@ import base64
 from random import Random
 
 from kafka_zk.base.randomness import SYSTEM_RANDOM, random_uuid
-from kafka_zk.registry.client.client import Create, RegistryClient
-from kafka_zk.registry.client.errors import InvalidZnode, NodeExists, NoNode
-from kafka_zk.registry.client.pipeline import create_with_parents
+from kafka_zk.registry.client import pipeline
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import cluster_id as znodes
 
 
@@ -23,15 +23,8 @@ def random_id(random: Random = SYSTEM_RANDOM) -> str:
 
 async def get_or_create(client: RegistryClient, proposed: str) -> str:
     """The cluster's id; if there is none, create it as ``proposed``. Raises InvalidZnode."""
-    while True:
-        try:
-            data, _ = await client.get(znodes.CLUSTER_ID)
-            return znodes.decode(data)
-        except NoNode:
-            try:
-                await create_with_parents(client, Create(znodes.CLUSTER_ID, znodes.encode(proposed)))
-            except NodeExists:
-                continue  # another broker created it
+    data, _ = await pipeline.get_or_create(client, znodes.CLUSTER_ID, lambda: znodes.encode(proposed))
+    return znodes.decode(data)
 
 
 def mismatch(expected: str, data: bytes | None) -> str | None:

@@ -18,7 +18,7 @@ from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.base.integers import INT64
 from kafka_zk.registry.client.client import Create, Delete, Operation, RegistryClient, SetData, WatchedEvent, ZnodeStat
 from kafka_zk.registry.client.errors import DuplicateConsumerId, FencedInstanceId, InvalidZnode, NoAuth, NoNode
-from kafka_zk.registry.client.pipeline import Found, ensure_paths, readable
+from kafka_zk.registry.client.pipeline import Found, children_of, ensure_paths, readable
 from kafka_zk.registry.client.watches import Rereader, Watcher, Zxids, read_or_watch_creation
 from kafka_zk.registry.registration import Holder, remove_own, take, wait_until_expired
 from kafka_zk.registry.znodes import consumers as znodes
@@ -95,10 +95,7 @@ class ConsumerRegistry:
 
     async def members(self) -> Members:
         """All members. A member whose registration cannot be parsed has no subscriptions or strategies."""
-        try:
-            names, _ = await self._client.children(znodes.ids_path(self._group))
-        except NoNode:
-            return {}
+        names = await children_of(self._client, znodes.ids_path(self._group))
         return await _read_members(self._client, self._group, names)
 
     def watch(self, on_change: Callable[[Members], None]) -> Watcher:

@@ -10,7 +10,6 @@ Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch in Kafka 3.9
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from twisted.logger import Logger
@@ -37,7 +36,7 @@ from kafka_zk.registry.client.errors import (
     RegistryError,
 )
 from kafka_zk.registry.client.multis import in_batches
-from kafka_zk.registry.client.pipeline import outcomes
+from kafka_zk.registry.client.pipeline import get_or_create, outcomes
 from kafka_zk.registry.client.watches import DataWatcher
 from kafka_zk.registry.znodes import controller as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, EPOCHS, ControllerClaim
@@ -211,13 +210,8 @@ class ControllerRegistry:
 
     async def _epoch(self) -> tuple[int, int]:
         """The epoch and its znode's version; creates the znode if absent."""
-        while True:
-            try:
-                data, stat = await self._client.get(CONTROLLER_EPOCH)
-                return znodes.decode_epoch(data), stat.version
-            except NoNode:
-                with suppress(NodeExists):
-                    await self._client.create(CONTROLLER_EPOCH, znodes.encode_epoch(0))
+        data, stat = await get_or_create(self._client, CONTROLLER_EPOCH, lambda: znodes.encode_epoch(0))
+        return znodes.decode_epoch(data), stat.version
 
 
 class ControllerWatcher:

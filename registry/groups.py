@@ -8,17 +8,14 @@ from collections.abc import Iterable
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
 from kafka_zk.registry.client.errors import GroupNotEmpty, NoAuth, NoNode, NotEmpty, RegistryError
-from kafka_zk.registry.client.pipeline import found, outcomes, readable
+from kafka_zk.registry.client.pipeline import children_of, found, outcomes, readable
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes import group_topic
 
 
 async def groups(client: RegistryClient) -> dict[str, int | None]:
     """All groups, sorted, with the number of live members (0: only offsets; None: an ACL hides them)."""
-    try:
-        names, _ = await client.children(znodes.CONSUMERS)
-    except NoNode:
-        return {}
+    names = await children_of(client, znodes.CONSUMERS)
     listed = await readable(client.children(znodes.ids_path(name)) for name in names)
     return {name: _count(answer) for name, answer in zip(names, listed, strict=True)}
 

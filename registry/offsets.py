@@ -30,7 +30,7 @@ from kafka_zk.registry.client.errors import (
     RegistryError,
 )
 from kafka_zk.registry.client.multis import settle
-from kafka_zk.registry.client.pipeline import ensure_paths, found, outcomes, readable
+from kafka_zk.registry.client.pipeline import children_of, ensure_paths, found, outcomes, readable
 from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.json_codec import PARTITIONS, number_of
@@ -245,10 +245,7 @@ def _still_to_write(
 
 async def listed_partitions(client: RegistryClient, parent: str) -> list[TopicPartition]:
     """The partitions listed as ``<topic>/<number>`` below ``parent``, sorted; other names are ignored."""
-    try:
-        topics, _ = await client.children(parent)
-    except NoNode:
-        return []
+    topics = await children_of(client, parent)
     answers = await found(client.children(f"{parent}/{topic}") for topic in topics)
     return sorted(
         TopicPartition(topic, number)

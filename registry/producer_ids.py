@@ -3,9 +3,9 @@
 Source: ZkProducerIdManager in Kafka 3.9; KIP-98.
 """
 
-from kafka_zk.registry.client.client import Create, RegistryClient
-from kafka_zk.registry.client.errors import BadVersion, NodeExists, NoNode, TooManyProducerIds
-from kafka_zk.registry.client.pipeline import create_with_parents
+from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.registry.client.errors import BadVersion, TooManyProducerIds
+from kafka_zk.registry.client.pipeline import get_or_create
 from kafka_zk.registry.znodes import producer_ids as znodes
 from kafka_zk.registry.znodes.producer_ids import BLOCK_SIZE, PRODUCER_ID_BLOCK, ProducerIdBlock
 
@@ -18,14 +18,7 @@ async def allocate_block(client: RegistryClient, broker_id: int) -> range:
     Raises: TooManyProducerIds; InvalidZnode; ConnectionLoss: call again; a block may then be lost.
     """
     while True:
-        try:
-            data, stat = await client.get(PRODUCER_ID_BLOCK)
-        except NoNode:
-            try:
-                await create_with_parents(client, Create(PRODUCER_ID_BLOCK))
-            except NodeExists:
-                continue
-            continue
+        data, stat = await get_or_create(client, PRODUCER_ID_BLOCK, lambda: None)
         last = znodes.decode(data)
         first_id = 0 if last is None else last.last_id + 1
         if first_id + BLOCK_SIZE - 1 > _GREATEST_ID:

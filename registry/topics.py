@@ -11,7 +11,7 @@ from kafka_zk.base.events import SILENT, EventSource
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.client import Create, RegistryClient, SetData, ZnodeStat
 from kafka_zk.registry.client.errors import BadVersion, ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode
-from kafka_zk.registry.client.pipeline import create_with_parents, ensure_paths, found, results
+from kafka_zk.registry.client.pipeline import children_of, create_with_parents, ensure_paths, found, results
 from kafka_zk.registry.client.session import retry_until_connected
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher
 from kafka_zk.registry.znodes import admin, config
@@ -31,10 +31,7 @@ class TopicRegistry:
         self._events = events
 
     async def names(self) -> list[str]:
-        try:
-            return (await self._client.children(znodes.TOPICS))[0]
-        except NoNode:
-            return []
+        return await children_of(self._client, znodes.TOPICS)
 
     async def exists(self, name: str) -> bool:
         return await self._client.exists(znodes.topic_path(name)) is not None
@@ -149,10 +146,7 @@ class TopicRegistry:
 
     async def deletions(self) -> list[str]:
         """Topics whose deletion was requested and is not finished, sorted. Raises SessionLost."""
-        try:
-            return (await retry_until_connected(self._client, lambda: self._client.children(admin.DELETE_TOPICS)))[0]
-        except NoNode:
-            return []
+        return await retry_until_connected(self._client, lambda: children_of(self._client, admin.DELETE_TOPICS))
 
     def watch_names(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
         """Report all topics, now and after each creation or deletion."""

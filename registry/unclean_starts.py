@@ -7,19 +7,14 @@ follows KIP-966, which Kafka has only with KRaft.
 from collections.abc import Mapping
 
 from kafka_zk.registry.client.client import Create, Delete, Operation, RegistryClient
-from kafka_zk.registry.client.errors import NoNode
-from kafka_zk.registry.client.pipeline import ensure_paths
+from kafka_zk.registry.client.pipeline import children_of, ensure_paths
 from kafka_zk.registry.znodes import unclean_start as znodes
 
 
 async def read_unclean_starts(client: RegistryClient) -> dict[int, list[str]]:
     """The znodes' paths by broker id, read in one request."""
-    try:
-        names, _ = await client.children(znodes.UNCLEAN_STARTS)
-    except NoNode:
-        return {}
     found: dict[int, list[str]] = {}
-    for name in names:
+    for name in await children_of(client, znodes.UNCLEAN_STARTS):
         broker_id = znodes.broker_of(name)
         if broker_id is not None:
             found.setdefault(broker_id, []).append(f"{znodes.UNCLEAN_STARTS}/{name}")

@@ -1,7 +1,7 @@
 """The commands of ``kafka-zk``: one module per command, imported when it is used.
 
-``kafka-zk --help`` must be quick, so nothing but click is imported here; each command module imports the rest of the
-project inside its functions.
+``kafka-zk --help`` must be quick, so nothing but click is imported here. Each command module imports inside its
+functions whatever needs Twisted, kazoo or Spark; vocabularies such as ``TopicPartition`` and error codes need none.
 """
 
 import importlib

@@ -4,10 +4,12 @@ from typing import Any
 
 import click
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, json_option
 from kafka_zk.cli.terminal.output import note, print_rows
+from kafka_zk.protocol.errors import ErrorCode
 
 
 @click.command("elect-leaders", short_help="Elect preferred leaders, or unclean ones.")
@@ -29,10 +31,8 @@ def command(topic: str | None, partitions: tuple[int, ...], unclean: bool, boots
     kafka-zk elect-leaders
     kafka-zk elect-leaders --topic t --partition 0 --unclean
     """
-    from kafka_zk.base.types import TopicPartition
     from kafka_zk.cli.terminal.brokers import check_topics
     from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-    from kafka_zk.protocol.errors import ErrorCode
 
     if partitions and topic is None:
         raise click.UsageError("--partition needs --topic")

@@ -1,16 +1,14 @@
 """``kafka-zk offsets``: the first and last offsets of partitions."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.terminal.durations import parse_time_ms
 from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, json_option
 from kafka_zk.cli.terminal.output import print_rows
-
-if TYPE_CHECKING:
-    from kafka_zk.base.types import TopicPartition
 
 COLUMNS = ("topic", "partition", "earliest", "latest", "records")
 
@@ -28,7 +26,6 @@ def command(wanted: tuple[str, ...], numbers: tuple[int, ...], time: str | None,
     kafka-zk offsets --topic t
     kafka-zk offsets --topic t --time 2026-11-21T06:00Z
     """
-    from kafka_zk.base.types import TopicPartition
     from kafka_zk.cli.terminal.brokers import broker_admin, check_topics
     from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 
@@ -49,11 +46,11 @@ def command(wanted: tuple[str, ...], numbers: tuple[int, ...], time: str | None,
     print_rows([*COLUMNS, "at_time", "timestamp"] if time is not None else COLUMNS, rows, as_json)
 
 
-def _ask(admin: Any, partitions: "list[TopicPartition]", spec: int) -> Any:
+def _ask(admin: Any, partitions: list[TopicPartition], spec: int) -> Any:
     return admin.list_offsets(dict.fromkeys(partitions, spec)) if partitions else {}
 
 
-def _row(tp: "TopicPartition", earliest: int, latest: int, at_time: Mapping[Any, Any] | None) -> dict[str, Any]:
+def _row(tp: TopicPartition, earliest: int, latest: int, at_time: Mapping[Any, Any] | None) -> dict[str, Any]:
     row = {
         "topic": tp.topic,
         "partition": tp.partition,

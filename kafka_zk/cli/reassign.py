@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import bootstrap_option, json_option
 from kafka_zk.cli.terminal.output import note, print_json, print_rows
+from kafka_zk.clients.connection.errors import BrokerError
 
 if TYPE_CHECKING:
-    from kafka_zk.base.types import TopicPartition
     from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-    from kafka_zk.clients.connection.errors import BrokerError
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -113,7 +113,6 @@ def _racks(admin: "BlockingAdmin", broker_ids: Sequence[int], *, rack_aware: boo
 
 def _spread(admin: "BlockingAdmin", topics: Sequence[str], racks: Mapping[int, str | None]) -> Moves:
     """Keep each topic's replication factor."""
-    from kafka_zk.base.types import TopicPartition
     from kafka_zk.broker.metadata import replica_assignment
     from kafka_zk.cli.terminal.brokers import check_topics
 

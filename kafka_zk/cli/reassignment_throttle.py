@@ -8,8 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kafka_zk.base.types import TopicPartition
+
 if TYPE_CHECKING:
-    from kafka_zk.base.types import TopicPartition
     from kafka_zk.clients.admin.admin import Reassignment
     from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 
@@ -46,7 +47,6 @@ def throttled_replicas(
 
 def apply(admin: "BlockingAdmin", moves: Mapping["TopicPartition", Sequence[int]], bytes_per_second: int) -> list[int]:
     """Throttle ``moves`` before they begin. Returns the brokers with the rate. Raises BrokerError."""
-    from kafka_zk.base.types import TopicPartition
 
     moving = admin.list_reassignments()
     names = sorted({tp.topic for tp in (*moves, *moving)} & set(admin.list_topics()))

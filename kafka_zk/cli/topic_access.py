@@ -6,12 +6,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.terminal.access import open_access
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import missing
+from kafka_zk.clients.connection.errors import BrokerError, KafkaError
+from kafka_zk.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from kafka_zk.base.types import TopicPartition
     from kafka_zk.clients.admin.admin import Reassignment
 
 Assignment = Mapping[int, Sequence[int]]
@@ -85,8 +87,6 @@ class _BrokerTopics:
 
     def create(self, wanted: WantedTopic) -> None:
         from kafka_zk.clients.admin.admin import BROKER_DEFAULT, NewTopic
-        from kafka_zk.clients.connection.errors import BrokerError
-        from kafka_zk.protocol.errors import ErrorCode
 
         counts = (wanted.partitions, wanted.replication_factor)
         partitions, replicas = [BROKER_DEFAULT if count is None else count for count in counts]
@@ -103,7 +103,6 @@ class _BrokerTopics:
         from kafka_zk.protocol import uuids
 
         check_topics(self._admin, names)
-        from kafka_zk.base.types import TopicPartition
 
         found = self._admin.describe_topics(names)
         configs = self._set_configs(list(found))
@@ -128,8 +127,6 @@ class _BrokerTopics:
 
     def _reassignments(self) -> "Mapping[TopicPartition, Reassignment]":
         """The result is empty without a controller, or if brokers lack ListPartitionReassignments."""
-        from kafka_zk.clients.connection.errors import KafkaError
-        from kafka_zk.protocol.errors import ErrorCode
 
         cluster = self._admin.describe_cluster()
         if cluster.controller_id not in cluster.nodes:
@@ -143,9 +140,6 @@ class _BrokerTopics:
         return moving
 
     def _set_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
-        from kafka_zk.clients.connection.errors import BrokerError
-        from kafka_zk.protocol.errors import ErrorCode
-
         if not names:
             return {}
         try:
@@ -183,7 +177,6 @@ class _ZooKeeperTopics:
     def create(self, wanted: WantedTopic) -> None:
         from kafka_zk.broker.metadata import topic_creation
         from kafka_zk.protocol import topic_names, uuids
-        from kafka_zk.protocol.errors import ApiError
         from kafka_zk.registry.client.errors import NodeExists
         from kafka_zk.registry.client.kazoo_blocking import run_blocking
         from kafka_zk.storage.files.log_config import LogConfig
@@ -222,7 +215,6 @@ class _ZooKeeperTopics:
             raise CommandFailed(str(error)) from None
 
     def describe(self, names: Sequence[str]) -> list[TopicDescription]:
-        from kafka_zk.base.types import TopicPartition
         from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
         assignments = run_blocking(self._topics.assignments(names))

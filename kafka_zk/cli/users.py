@@ -17,6 +17,8 @@ from kafka_zk.cli.terminal.options import bootstrap_option, json_option, zookeep
 from kafka_zk.cli.terminal.output import note, print_json, print_rows, print_table, say
 from kafka_zk.cli.terminal.text_file import TEXT_FILE
 from kafka_zk.cli.user_access import user_access
+from kafka_zk.clients.connection.errors import BrokerError
+from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security import scram
 from kafka_zk.security.scram import SaltedPassword, ScramLogin
 
@@ -194,8 +196,6 @@ def explain(bootstrap: str, zookeeper: str | None, as_json: bool, user: str) -> 
 
 
 def _permissions(bootstrap: str, zookeeper: str | None, user: str) -> list[dict[str, str]] | None:
-    from kafka_zk.clients.connection.errors import BrokerError
-    from kafka_zk.protocol.errors import ErrorCode
     from kafka_zk.security.acl import AclFilter
 
     try:

@@ -3,18 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 
 from kafka_zk.registry.client.client import RegistryClient
-from kafka_zk.registry.client.errors import NoAuth, NoNode
-from kafka_zk.registry.client.pipeline import READS_AT_ONCE, found, read_all
+from kafka_zk.registry.client.errors import NoAuth
+from kafka_zk.registry.client.pipeline import READS_AT_ONCE, children_of, found, read_all
 
 IDENTITY = "--zk-tls-config-file with the brokers' identity"
-
-
-async def children(client: RegistryClient, path: str) -> list[str]:
-    """The znode's children; empty if the znode does not exist. Raises NoAuth."""
-    try:
-        return (await client.children(path))[0]
-    except NoNode:
-        return []
 
 
 async def read_data(client: RegistryClient, paths: Sequence[str]) -> AsyncIterator[tuple[str, bytes | None]]:
@@ -30,7 +22,7 @@ async def read_data(client: RegistryClient, paths: Sequence[str]) -> AsyncIterat
 
 async def below(client: RegistryClient, parent: str) -> list[str]:
     """The paths of the znode's children."""
-    return [f"{parent}/{name}" for name in await children(client, parent)]
+    return [f"{parent}/{name}" for name in await children_of(client, parent)]
 
 
 async def clients_of(client: RegistryClient, users: Sequence[str]) -> list[str]:

@@ -21,11 +21,11 @@ from kafka_zk.migration.facts import (
     Unknown,
     ZooKeeperFacts,
 )
-from kafka_zk.migration.znode_reads import IDENTITY, below, children, clients_of, read_data
+from kafka_zk.migration.znode_reads import IDENTITY, below, clients_of, read_data
 from kafka_zk.registry.acls import AclRegistry
 from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
 from kafka_zk.registry.client.errors import InvalidZnode, NoAuth
-from kafka_zk.registry.client.pipeline import found
+from kafka_zk.registry.client.pipeline import children_of, found
 from kafka_zk.registry.groups import groups
 from kafka_zk.registry.znode_acls import ROOTS
 from kafka_zk.registry.znodes import admin, brokers, cluster_id, config, consumers, delegation_token, migration, topics
@@ -116,15 +116,15 @@ async def _controller(client: RegistryClient) -> ControllerZnode | None:
 
 
 async def _names(client: RegistryClient, path: str) -> Examples:
-    return Examples.of(await children(client, path))
+    return Examples.of(await children_of(client, path))
 
 
 async def _count(client: RegistryClient, path: str) -> int:
-    return len(await children(client, path))
+    return len(await children_of(client, path))
 
 
 async def _registered(client: RegistryClient) -> frozenset[int]:
-    names = await children(client, brokers.BROKER_IDS)
+    names = await children_of(client, brokers.BROKER_IDS)
     return frozenset(number for name in names if (number := number_of(name, INT32)) is not None)
 
 
@@ -132,7 +132,7 @@ async def _registered(client: RegistryClient) -> frozenset[int]:
 
 
 async def _partitions(client: RegistryClient) -> Partitions:
-    names = await children(client, topics.TOPICS)
+    names = await children_of(client, topics.TOPICS)
     assignments: dict[str, topics.TopicAssignment] = {}
     malformed: list[str] = []
     async for path, data in read_data(client, [topics.topic_path(name) for name in names]):
@@ -182,7 +182,7 @@ async def _with_states(
 
 
 async def _entities(client: RegistryClient, entity_type: str) -> AsyncIterator[tuple[str, config.EntityConfig]]:
-    names = await children(client, config.entity_type_path(entity_type))
+    names = await children_of(client, config.entity_type_path(entity_type))
     async for path, data in read_data(client, [config.entity_path(entity_type, name) for name in names]):
         yield path.removeprefix(f"{config.entity_type_path(entity_type)}/"), config.decode(path, data)
 

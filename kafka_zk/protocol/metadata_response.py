@@ -34,7 +34,7 @@ class PartitionRow(NamedTuple):
 def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], version: int) -> tuple[bytes, ...]:
     """``topic``: its array of partitions is empty. ``partitions``: encoded, any number in each part."""
     front_size, tail_size = _sizes_without_brokers(version)
-    body = codec.encode_body(_response([topic]), ApiKey.METADATA, version)
+    body = codec.encode_body(Response(topics=[topic]), ApiKey.METADATA, version)
     encoded = bytes(body[front_size : len(body) - tail_size])
     end = len(encoded) - (4 if version >= TOPIC_OPERATIONS_SINCE else 0) - is_flexible(ApiKey.METADATA, version)
     before, after = encoded[: end - len(_count(0, version))], encoded[end:]
@@ -60,7 +60,7 @@ def encode_response(response: Any, topics: Sequence[Sequence[bytes]], version: i
 
 @cache
 def _sizes_without_brokers(version: int) -> tuple[int, int]:
-    before, after = _around_topics(_response([]), version)
+    before, after = _around_topics(Response(topics=[]), version)
     return len(before) + len(_count(1, version)), len(after)
 
 
@@ -74,7 +74,3 @@ def _around_topics(response: Any, version: int) -> tuple[bytes, bytes]:
 
 def _count(count: int, version: int) -> bytes:
     return length(count, is_flexible(ApiKey.METADATA, version))
-
-
-def _response(topics: list[Any]) -> Any:
-    return Response(throttle_time_ms=0, brokers=[], cluster_id=None, controller_id=-1, topics=topics)

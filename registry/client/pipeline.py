@@ -1,6 +1,7 @@
 """Awaits operations that were sent together, in one round trip."""
 
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from kafka_zk.registry.client.client import Create, RegistryClient, ZnodeStat
@@ -81,6 +82,24 @@ async def ensure_paths(client: RegistryClient, paths: Iterable[str]) -> None:
     for outcome in await outcomes(client.create(path) for path in wanted):
         if not isinstance(outcome, NodeExists):
             _result(outcome)
+
+
+async def children_of(client: RegistryClient, path: str) -> list[str]:
+    """The names of the children; empty if the znode is absent. Raises NoAuth."""
+    try:
+        return (await client.children(path))[0]
+    except NoNode:
+        return []
+
+
+async def get_or_create(client: RegistryClient, path: str, new_data: Callable[[], bytes | None]) -> Found:
+    """Data and stat of the znode, which is created with ``new_data()`` if it is absent."""
+    while True:
+        try:
+            return await client.get(path)
+        except NoNode:
+            with suppress(NodeExists):  # another client has just created it
+                await create_with_parents(client, Create(path, new_data()))
 
 
 async def create_with_parents(client: RegistryClient, operation: Create) -> str:

@@ -9,7 +9,8 @@ from twisted.python.failure import Failure
 
 from kafka_zk.base.clock import Timers
 from kafka_zk.registry.client.client import RegistryClient, SessionState
-from kafka_zk.registry.client.errors import ConnectionLoss, NoNode, SessionLost
+from kafka_zk.registry.client.errors import ConnectionLoss, SessionLost
+from kafka_zk.registry.client.pipeline import children_of
 
 T = TypeVar("T")
 
@@ -70,12 +71,9 @@ async def child_names(client: RegistryClient, path: str) -> list[str]:
 
     async def read() -> list[str]:
         await client.sync()
-        return (await client.children(path))[0]
+        return await children_of(client, path)
 
-    try:
-        return await retry_until_connected(client, read)
-    except NoNode:
-        return []
+    return await retry_until_connected(client, read)
 
 
 def add_listener(

@@ -59,9 +59,6 @@ class Sender(NamedTuple):
     controller_epoch: int
     broker_epoch: int
 
-    def fields(self) -> dict[str, Any]:
-        return {**self._asdict(), "is_k_raft_controller": False}
-
 
 class Node(NamedTuple):
     """A leader's address on the inter-broker listener."""
@@ -157,8 +154,7 @@ class LeaderAndIsrRequest:
         ]
         return [
             _LeaderAndIsr(
-                **self.sender.fields(),
-                type=0,
+                **self.sender._asdict(),
                 ungrouped_partition_states=[self._partition_state(tp) for tp in self.partitions] if by_name else [],
                 topic_states=topics,
                 live_leaders=leaders,
@@ -277,8 +273,7 @@ class UpdateMetadataRequest:
         by_name = version < _UPDATE_METADATA_BY_TOPIC_SINCE
         return [
             _UpdateMetadata(
-                **self.sender.fields(),
-                type=0,
+                **self.sender._asdict(),
                 ungrouped_partition_states=self.update.partition_states if by_name else [],
                 topic_states=[] if by_name else self.update.topic_states,
                 live_brokers=self.update.live_brokers,
@@ -307,7 +302,7 @@ class StopReplicaRequest:
 
     def messages(self, version: int) -> list[Message]:
         if version >= _DELETE_PER_PARTITION_SINCE:
-            return [self._message(delete_partitions=False, topic_states=self._topic_states())]
+            return [self._message(topic_states=self._topic_states())]
         by_flag = {flag: [tp for tp, stop in self.partitions.items() if stop.delete is flag] for flag in (True, False)}
         listed = _by_name if version < _STOP_REPLICA_BY_TOPIC_SINCE else _by_topic
         return [
@@ -320,8 +315,7 @@ class StopReplicaRequest:
         return _answer_by_name(response)
 
     def _message(self, **fields: Any) -> Message:
-        empty: dict[str, Any] = {"ungrouped_partitions": [], "topics": [], "topic_states": []}
-        return _StopReplica(**self.sender.fields(), **{**empty, **fields})
+        return _StopReplica(**self.sender._asdict(), **fields)
 
     def _topic_states(self) -> list[Any]:
         return [

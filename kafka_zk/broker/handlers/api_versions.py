@@ -32,16 +32,14 @@ class ApiVersionsHandler:
         if header.api_version >= 3:
             names = (request.client_software_name, request.client_software_version)
             if not all(_SOFTWARE.fullmatch(name) for name in names):
-                return Response(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+                return Response(error_code=ErrorCode.INVALID_REQUEST)
         return [self._body(header.api_version)]
 
     def _encoded(self, version: int) -> bytes:
         message = Response(
-            error_code=0,
             api_keys=[
                 Response.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
                 for key, (lowest, highest) in sorted(self._versions.items())
-            ],
-            throttle_time_ms=0,
+            ]
         )
         return bytes(codec.encode_body(message, ApiKey.API_VERSIONS, version))

@@ -156,9 +156,7 @@ class SaslHandshake(Handshake):
             )
             return HandshakeStep([_encoded(header, answer)], is_refused=True)
         lifetime_ms = self._lifetime_ms()
-        answer = AuthenticateResponse(
-            error_message="", auth_bytes=reply.challenge, session_lifetime_ms=lifetime_ms or 0
-        )
+        answer = AuthenticateResponse(auth_bytes=reply.challenge, session_lifetime_ms=lifetime_ms or 0)
         return self._next(context, [_encoded(header, answer)], lifetime_ms)
 
     async def _interrupted(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:

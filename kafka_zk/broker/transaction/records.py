@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from functools import lru_cache
 
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.broker.transaction.metadata import NO_PARTITIONS, TransactionMetadata
 from kafka_zk.broker.transaction.states import STATES_BY_ID, TransactionState
 from kafka_zk.protocol.errors import ProtocolError
@@ -114,9 +114,7 @@ def _assemble(transactional_id: str, value: bytes, now_ms: int) -> bytearray:
 
 
 def _partitions(tps: frozenset[TopicPartition]) -> bytes:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(tps):
-        by_topic.setdefault(topic, []).append(partition)
+    by_topic = partitions_by_topic(sorted(tps))
     parts = [length(len(by_topic), False)]
     for topic, partitions in by_topic.items():
         parts += (string(topic, False), length(len(partitions), False), *map(_INT32.pack, partitions))

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.embedded.control_socket import ActionRefused
 from kafka_zk.embedded.process import ChildProcess, python_command
+from kafka_zk.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from kafka_zk.embedded.cluster import EmbeddedCluster
@@ -163,8 +165,6 @@ class Workload:
 
     def _make_topic(self, topic: str) -> None:
         from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
-        from kafka_zk.clients.connection.errors import KafkaError
-        from kafka_zk.protocol.errors import ErrorCode
 
         servers = ",".join(broker.bootstrap for broker in self._cluster.brokers if broker.alive)
         limits = dict.fromkeys(("request_timeout_ms", "default_api_timeout_ms"), _ADMIN_TIMEOUT_MS)

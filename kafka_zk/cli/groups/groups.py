@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 from click.core import ParameterSource
 
+from kafka_zk.base.types import TopicPartition, partitions_by_topic
+from kafka_zk.cli.groups.group_kinds import GroupKind, PartitionOfGroup
 from kafka_zk.cli.terminal.command_group import CommandGroup
 from kafka_zk.cli.terminal.options import (
     bootstrap_servers_option,
@@ -19,9 +21,7 @@ from kafka_zk.cli.terminal.output import note, print_json, print_rows, print_tab
 from kafka_zk.cli.terminal.text_file import TEXT_FILE, read_lines
 
 if TYPE_CHECKING:
-    from kafka_zk.base.types import TopicPartition
     from kafka_zk.cli.groups.group_access import Where
-    from kafka_zk.cli.groups.group_kinds import GroupKind, PartitionOfGroup
     from kafka_zk.cli.groups.group_reset import Target
 
 COLUMNS = ("group", "type", "topic", "partition", "current-offset", "log-end-offset", "lag", "owner")
@@ -138,7 +138,6 @@ def delete(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
 @where
 def delete_offsets(group: str, topics: tuple[str, ...], at: "Where", as_json: bool) -> None:
     """Remove a group's offsets for topics that it no longer reads."""
-    from kafka_zk.base.types import partitions_by_topic
     from kafka_zk.cli.groups.group_access import check_names, group_access
     from kafka_zk.cli.groups.group_reset import parse_topics
 
@@ -287,7 +286,6 @@ def migrate(
     kafka-zk groups migrate --group g --to broker
     kafka-zk groups delete --group g --type zookeeper
     """
-    from kafka_zk.cli.groups.group_kinds import GroupKind
     from kafka_zk.cli.groups.group_migration import migration
 
     to = GroupKind(kind)
@@ -318,7 +316,6 @@ def export(wanted: tuple[str, ...], output_file: TextIO, zookeeper: str | None, 
     """Write offsets in ZooKeeper as Kafka's ExportZkOffsets does: /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET."""
     from kafka_zk.cli.groups import offsets_file
     from kafka_zk.cli.groups.group_access import Where, group_access
-    from kafka_zk.cli.groups.group_kinds import GroupKind
 
     with group_access(Where(zookeeper, kind=GroupKind.ZOOKEEPER)) as access:
         (side,) = access.sides.values()
@@ -338,7 +335,6 @@ def import_offsets(input_file: TextIO, zookeeper: str | None, as_json: bool) -> 
     """Store the offsets from a file written by export (or Kafka's ExportZkOffsets) in ZooKeeper."""
     from kafka_zk.cli.groups import offsets_file
     from kafka_zk.cli.groups.group_access import Where, group_access
-    from kafka_zk.cli.groups.group_kinds import GroupKind
 
     groups = offsets_file.parse(read_lines(input_file))
     with group_access(Where(zookeeper, kind=GroupKind.ZOOKEEPER)) as access:
@@ -354,7 +350,7 @@ def import_offsets(input_file: TextIO, zookeeper: str | None, as_json: bool) -> 
             click.echo(f"Stored {len(offsets)} offsets of group {name} in ZooKeeper.")
 
 
-def _row(group: str, kind: "GroupKind", each: "PartitionOfGroup") -> dict[str, Any]:
+def _row(group: str, kind: GroupKind, each: PartitionOfGroup) -> dict[str, Any]:
     return {
         "group": group,
         "type": kind,
@@ -371,18 +367,16 @@ def _row(group: str, kind: "GroupKind", each: "PartitionOfGroup") -> dict[str, A
 
 
 def _offset_rows(
-    group: str, kind: "GroupKind", offsets: "Mapping[TopicPartition, int]", column: str
+    group: str, kind: GroupKind, offsets: Mapping[TopicPartition, int], column: str
 ) -> list[dict[str, Any]]:
     return [_offset_row(group, kind, tp, offset, column) for tp, offset in offsets.items()]
 
 
-def _offset_row(group: str, kind: "GroupKind", tp: "TopicPartition", offset: int, column: str) -> dict[str, Any]:
+def _offset_row(group: str, kind: GroupKind, tp: TopicPartition, offset: int, column: str) -> dict[str, Any]:
     return {"group": group, "type": kind, "topic": tp.topic, "partition": tp.partition, column: offset}
 
 
-def _offset_documents(stored: "Mapping[str, Mapping[TopicPartition, int]]") -> list[dict[str, Any]]:
-    from kafka_zk.cli.groups.group_kinds import GroupKind
-
+def _offset_documents(stored: Mapping[str, Mapping[TopicPartition, int]]) -> list[dict[str, Any]]:
     return [
         row for group, offsets in stored.items() for row in _offset_rows(group, GroupKind.ZOOKEEPER, offsets, "offset")
     ]

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -10,10 +9,8 @@ from kafka_zk.cli.migration.gathering import Sources, gather, read_metadata_log,
 from kafka_zk.cli.migration.zookeeper_clients import read_strangers
 from kafka_zk.cli.terminal.options import json_option
 from kafka_zk.cli.terminal.output import note, print_json, print_table, say
-
-if TYPE_CHECKING:
-    from kafka_zk.migration.facts import ClusterFacts, Fact, MigrationState
-    from kafka_zk.migration.finding import Finding
+from kafka_zk.migration.facts import LOG_NOT_READ, ClusterFacts, Fact, MigrationState, Unknown
+from kafka_zk.migration.finding import Finding, Verdict, exit_code
 
 _NO_CONTROLLERS = (
     "The cluster has no KRaft controllers yet, so the rules about them do not apply. Check again with "
@@ -49,7 +46,6 @@ def check(
         --bootstrap-server b1:9092 --controller-properties controller.properties
         --server-properties server.properties --log-dirs /var/lib/kafka
     """
-    from kafka_zk.migration.finding import exit_code
     from kafka_zk.migration.rules import examine_all
 
     given = Sources(zookeeper, bootstrap, broker_files, controller_files, log_dirs)
@@ -68,9 +64,8 @@ def check(
     click.get_current_context().exit(exit_code(findings))
 
 
-def _recorded_state(given: Sources, facts: "ClusterFacts") -> "Fact[MigrationState]":
+def _recorded_state(given: Sources, facts: ClusterFacts) -> Fact[MigrationState]:
     """The migration state in the metadata log of the running controllers."""
-    from kafka_zk.migration.facts import LOG_NOT_READ, Unknown
     from kafka_zk.migration.nodes import answering
 
     if isinstance(facts.controllers, Unknown) or not answering(facts.controllers):
@@ -79,9 +74,8 @@ def _recorded_state(given: Sources, facts: "ClusterFacts") -> "Fact[MigrationSta
     return log if isinstance(log, Unknown) else log.state
 
 
-def _show(findings: "tuple[Finding, ...]") -> None:
+def _show(findings: tuple[Finding, ...]) -> None:
     """Show traps first, because some must be fixed before anything else is done."""
-    from kafka_zk.migration.finding import Verdict
 
     for each in findings:
         if each.verdict is Verdict.TRAP:
@@ -95,7 +89,7 @@ def _show(findings: "tuple[Finding, ...]") -> None:
     say(", ".join(counts))
 
 
-def _show_trap(finding: "Finding") -> None:
+def _show_trap(finding: Finding) -> None:
     say(f"TRAP {finding.rule.name} ({finding.rule.source})")
     for sentence in finding.seen:
         say(f"  {sentence}")
@@ -106,7 +100,7 @@ def _show_trap(finding: "Finding") -> None:
     say("")
 
 
-def _show_missing(findings: "tuple[Finding, ...]") -> None:
+def _show_missing(findings: tuple[Finding, ...]) -> None:
     missing: dict[tuple[str, str], list[str]] = {}
     for each in findings:
         for unknown in each.missing:

@@ -11,9 +11,9 @@ from kafka_zk.cli.migration.gathering import Sources, controller_log_dir_option,
 from kafka_zk.cli.terminal.options import json_option
 from kafka_zk.cli.terminal.output import print_json, print_table, say
 from kafka_zk.cli.terminal.waiting import waiting
+from kafka_zk.migration.facts import Fact, MigrationZnode, Unknown
 
 if TYPE_CHECKING:
-    from kafka_zk.migration.facts import Fact, MigrationZnode, Unknown
     from kafka_zk.migration.metadata.comparison import Difference
     from kafka_zk.migration.metadata.replay import MetadataLog
     from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
@@ -68,10 +68,10 @@ class Comparison:
     not be read, and so was not compared."""
 
     log: "MetadataLog | None"
-    before: "Fact[MigrationZnode | None]"
-    after: "Fact[MigrationZnode | None]"
+    before: Fact[MigrationZnode | None]
+    after: Fact[MigrationZnode | None]
     differences: "tuple[Difference, ...]"
-    unread: "tuple[Unknown, ...]"
+    unread: tuple[Unknown, ...]
 
     @property
     def exit_code(self) -> int:
@@ -86,7 +86,6 @@ class Comparison:
 
     @property
     def older(self) -> str | None:
-        from kafka_zk.migration.facts import Unknown
         from kafka_zk.migration.metadata.comparison import older_side
 
         if self.log is None or isinstance(self.before, Unknown) or isinstance(self.after, Unknown):
@@ -107,9 +106,7 @@ class Comparison:
         }  # fmt: skip
 
 
-def _offset(znode: "Fact[MigrationZnode | None]") -> int | None:
-    from kafka_zk.migration.facts import MigrationZnode
-
+def _offset(znode: Fact[MigrationZnode | None]) -> int | None:
     return znode.metadata_offset if isinstance(znode, MigrationZnode) else None
 
 
@@ -126,7 +123,6 @@ def _settled(given: Sources, folder: Path | None, client: "KazooBlockingClient")
 
 
 def _compared(given: Sources, folder: Path | None, client: "KazooBlockingClient") -> Comparison:
-    from kafka_zk.migration.facts import Unknown
     from kafka_zk.migration.metadata.comparison import differences, unread_of
     from kafka_zk.migration.metadata.znode_image import read_image
     from kafka_zk.migration.zookeeper_collector import read_migration

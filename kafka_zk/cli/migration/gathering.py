@@ -17,9 +17,10 @@ from kafka_zk.cli.terminal.options import (
 )
 from kafka_zk.cli.terminal.properties import read_properties
 from kafka_zk.cli.terminal.waiting import waiting
+from kafka_zk.clients.connection.errors import KafkaTimeoutError
+from kafka_zk.migration.facts import ClusterFacts, Fact, Node, Quorum, Unknown, ZooKeeperFacts
 
 if TYPE_CHECKING:
-    from kafka_zk.migration.facts import ClusterFacts, Fact, Node, Quorum, ZooKeeperFacts
     from kafka_zk.migration.metadata.replay import MetadataLog
     from kafka_zk.migration.node_collector import Address, NodeCollector
     from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
@@ -85,10 +86,9 @@ class Sources:
             yield client
 
 
-def gather(sources: Sources, client: "KazooBlockingClient | None") -> "ClusterFacts":
+def gather(sources: Sources, client: "KazooBlockingClient | None") -> ClusterFacts:
     """Takes a few seconds, to observe whether a controller writes. Raises CommandFailed, KafkaError, RegistryError."""
     from kafka_zk.cli.migration.log_dirs import read_log_dir
-    from kafka_zk.migration.facts import ClusterFacts
     from kafka_zk.migration.zookeeper_collector import collect, not_read
     from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
@@ -108,10 +108,9 @@ def _read(paths: Sequence[Path]) -> Files:
 
 
 def _ask(
-    bootstrap: str | None, zookeeper: "ZooKeeperFacts", broker_files: Files, controller_files: Files
-) -> "tuple[Fact[tuple[Node, ...]], Fact[tuple[Node, ...]], Fact[Quorum]]":
+    bootstrap: str | None, zookeeper: ZooKeeperFacts, broker_files: Files, controller_files: Files
+) -> tuple[Fact[tuple[Node, ...]], Fact[tuple[Node, ...]], Fact[Quorum]]:
     from kafka_zk.migration.cluster_collector import ask_brokers, ask_controllers
-    from kafka_zk.migration.facts import Unknown
 
     registered = () if isinstance(zookeeper.registered, Unknown) else zookeeper.registered
 
@@ -150,13 +149,11 @@ def _collected(
 
 
 def read_metadata_log(
-    sources: Sources, folder: Path | None, brokers: "Fact[tuple[Node, ...]] | None" = None
+    sources: Sources, folder: Path | None, brokers: Fact[tuple[Node, ...]] | None = None
 ) -> "Fact[MetadataLog]":
     """From ``folder``, or else from the controllers that configurations name. ``brokers``: None if they must be asked
     first. Raises CommandFailed."""
-    from kafka_zk.clients.connection.errors import KafkaTimeoutError
     from kafka_zk.migration.cluster_collector import ask_brokers, controller_addresses
-    from kafka_zk.migration.facts import Unknown
     from kafka_zk.migration.metadata.log_folder import read_folder
     from kafka_zk.migration.metadata.replay import UnreadableMetadata
 
@@ -178,8 +175,7 @@ def read_metadata_log(
         return Unknown(f"the metadata log could not be fetched within {_LONGEST_S} s", "--controller-log-dir")
 
 
-def _observed(zookeeper: "ZooKeeperFacts", client: "KazooBlockingClient") -> "ZooKeeperFacts":
-    from kafka_zk.migration.facts import Unknown
+def _observed(zookeeper: ZooKeeperFacts, client: "KazooBlockingClient") -> ZooKeeperFacts:
     from kafka_zk.migration.zookeeper_collector import read_migration
     from kafka_zk.registry.client.kazoo_blocking import run_blocking
 

@@ -1,27 +1,21 @@
 """Reads the folders of ``--log-dirs``."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kafka_zk.cli.terminal.properties import parse_properties
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kafka_zk.migration.facts import Fact, LogDir, MigrationState, Unknown
+from kafka_zk.migration.facts import Fact, LogDir, MigrationState, Unknown
 
 _MOST_BYTES = 64 * 1024
 _RIGHTS = "the rights of the node's own user"
 
 
-def read_log_dir(path: Path) -> "LogDir":
+def read_log_dir(path: Path) -> LogDir:
     """Read a node's log directory. A file that cannot be read is an ``Unknown``."""
-    from kafka_zk.migration.facts import LogDir
-
     return LogDir(str(path), _meta(path / "meta.properties"), _recorded_state(path))
 
 
-def _meta(file: Path) -> "Fact[Mapping[str, str] | None]":
+def _meta(file: Path) -> Fact[Mapping[str, str] | None]:
     try:
         if not file.exists():
             return None
@@ -31,7 +25,7 @@ def _meta(file: Path) -> "Fact[Mapping[str, str] | None]":
         return _unknown(f"{file}: {error.strerror or error}")
 
 
-def _recorded_state(path: Path) -> "Fact[MigrationState] | None":
+def _recorded_state(path: Path) -> Fact[MigrationState] | None:
     from kafka_zk.migration.metadata.log_folder import METADATA_LOG, read_folder
     from kafka_zk.migration.metadata.replay import UnreadableMetadata
 
@@ -46,7 +40,5 @@ def _recorded_state(path: Path) -> "Fact[MigrationState] | None":
     return log.state if log.end_offset else None
 
 
-def _unknown(reason: str) -> "Unknown":
-    from kafka_zk.migration.facts import Unknown
-
+def _unknown(reason: str) -> Unknown:
     return Unknown(reason, _RIGHTS)

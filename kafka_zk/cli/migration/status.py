@@ -19,9 +19,10 @@ from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.metrics_port import serve_metrics
 from kafka_zk.cli.terminal.options import json_option
 from kafka_zk.cli.terminal.output import print_json, say
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.migration.facts import LOG_NOT_READ, Fact, MigrationState, MigrationZnode, Unknown
 
 if TYPE_CHECKING:
-    from kafka_zk.migration.facts import Fact, MigrationState, MigrationZnode
     from kafka_zk.migration.metrics import StatusMetrics
     from kafka_zk.migration.phase import Status
     from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
@@ -93,8 +94,6 @@ class _StatusReader:
 
     def read_or_unknown(self) -> "tuple[Status, Fact[MigrationZnode | None], int | None]":
         """Like ``read``. The status is unknown while the cluster cannot be examined."""
-        from kafka_zk.clients.connection.errors import KafkaError
-        from kafka_zk.migration.facts import Unknown
         from kafka_zk.migration.phase import unknown_status
         from kafka_zk.registry.client.errors import RegistryError
 
@@ -106,7 +105,6 @@ class _StatusReader:
 
     def read(self) -> "tuple[Status, Fact[MigrationZnode | None], int]":
         """Raises CommandFailed, RegistryError, KafkaError."""
-        from kafka_zk.migration.facts import LOG_NOT_READ, Unknown
         from kafka_zk.migration.nodes import ready_controllers
         from kafka_zk.migration.phase import status as status_of
 
@@ -133,7 +131,6 @@ def _served(port: int, host: str) -> "StatusMetrics":
 
 
 def _show(status: "Status") -> None:
-    from kafka_zk.migration.facts import Unknown
     from kafka_zk.migration.phase import Phase
 
     unknown = isinstance(status.phase, Unknown)

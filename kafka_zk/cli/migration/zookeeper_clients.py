@@ -4,19 +4,19 @@ import socket
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from kafka_zk.migration.facts import ClusterFacts, Examples, Fact, Unknown
+
 if TYPE_CHECKING:
     from kafka_zk.migration.connections import Connected
-    from kafka_zk.migration.facts import ClusterFacts, Examples, Fact
     from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 
 _WORD = "cons"
 
 
-def read_strangers(connect_string: str, client: "KazooBlockingClient", facts: "ClusterFacts") -> "Fact[Examples]":
+def read_strangers(connect_string: str, client: "KazooBlockingClient", facts: ClusterFacts) -> Fact[Examples]:
     """Clients that do not belong to the cluster. Raises RegistryError."""
     from kafka_zk.migration.cluster_collector import controller_hosts
     from kafka_zk.migration.connections import read_owners, strangers
-    from kafka_zk.migration.facts import Unknown
     from kafka_zk.migration.nodes import CONTROLLER_FILES
     from kafka_zk.migration.znode_reads import IDENTITY
     from kafka_zk.registry.client.connect_string import parse
@@ -47,7 +47,6 @@ def _connected(servers: Iterable[tuple[str, int]]) -> "Fact[list[Connected]]":
     from kafka_zk.embedded.health import NoAnswer, NotAllowed, ask
     from kafka_zk.embedded.ports import AnswerTooLong
     from kafka_zk.migration.connections import parse
-    from kafka_zk.migration.facts import Unknown
 
     found: list[Connected] = []
     for host, port in servers:

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from kafka_zk.base.clock import wall_ms
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.terminal.command_config import command_config_option
 from kafka_zk.cli.terminal.durations import time_text
 from kafka_zk.cli.terminal.errors import CommandFailed, sentence
 from kafka_zk.cli.terminal.metrics_port import serve_metrics
 from kafka_zk.cli.terminal.options import group_option, json_option, zookeeper_option
 from kafka_zk.cli.terminal.output import note, print_json, print_table, say
+from kafka_zk.clients.connection.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kafka_zk.base.types import TopicPartition
     from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
     from kafka_zk.spark_jobs.extraction.status import GroupStatus, Observed, RunStatus
     from kafka_zk.spark_jobs.extraction.status_metrics import StatusMetrics
@@ -134,7 +135,6 @@ def _look(zookeeper: str | None, group: str, topics: tuple[str, ...]) -> "GroupS
 
 
 def _observed(client: "KazooBlockingClient", group: str, topics: tuple[str, ...]) -> "Observed":
-    from kafka_zk.base.types import TopicPartition
     from kafka_zk.cli.groups.groups_in_zookeeper import registered_brokers
     from kafka_zk.registry.client.kazoo_blocking import run_blocking
     from kafka_zk.registry.consumers import ConsumerRegistry
@@ -175,13 +175,12 @@ def _observed(client: "KazooBlockingClient", group: str, topics: tuple[str, ...]
 
 
 def _bounds(
-    servers: str, partitions: "list[TopicPartition]"
-) -> "tuple[dict[TopicPartition, int | str], dict[TopicPartition, int | str]]":
+    servers: str, partitions: list[TopicPartition]
+) -> tuple[dict[TopicPartition, int | str], dict[TopicPartition, int | str]]:
     """The logs' first offsets, and their last stable ones. For a partition whose request failed, the
     result is the error, so a partition without a leader delays no other. Raises KafkaError if no broker can be reached.
     """
     from kafka_zk.cli.terminal.brokers import broker_admin
-    from kafka_zk.clients.connection.errors import KafkaError
     from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST, ListedOffset
 
     if not servers:
@@ -192,7 +191,7 @@ def _bounds(
         starts = admin.try_offsets(dict.fromkeys(partitions, EARLIEST))
         ends = admin.try_offsets(dict.fromkeys(partitions, LATEST), read_committed=True)
 
-    def plain(answers: "Mapping[TopicPartition, ListedOffset | KafkaError]") -> "dict[TopicPartition, int | str]":
+    def plain(answers: "Mapping[TopicPartition, ListedOffset | KafkaError]") -> dict[TopicPartition, int | str]:
         return {tp: each.offset if isinstance(each, ListedOffset) else str(each) for tp, each in answers.items()}
 
     return plain(starts), plain(ends)

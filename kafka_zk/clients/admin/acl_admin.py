@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka_zk.clients.connection.cluster import Cluster
-from kafka_zk.clients.connection.errors import KafkaError, broker_error
+from kafka_zk.clients.connection.errors import KafkaError, raise_error_in
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security.acl import Acl, AclFilter, Operation, Pattern, PatternType, Permission, ResourceType
 
 _Describe = codec.request(ApiKey.DESCRIBE_ACLS)
@@ -33,7 +32,7 @@ class AclAdmin:
     async def list_acls(self, wanted: AclFilter = EVERYTHING) -> AclsByPattern:
         """The ACLs that match the filter, sorted."""
         answer = await self._cluster.request_any(ApiKey.DESCRIBE_ACLS, _Describe(**_filter_fields(wanted)))
-        _check(answer, "listing ACLs")
+        raise_error_in(answer, "listing ACLs")
         found: AclsByPattern = {}
         for resource in answer.resources:
             acls = found.setdefault(_pattern(resource), [])
@@ -60,7 +59,7 @@ class AclAdmin:
         ]
         answer = await self._cluster.request_any(ApiKey.CREATE_ACLS, _Create(creations=creations))
         for (pattern, acl), result in zip(wanted, answer.results, strict=True):
-            _check(result, f"adding {acl} to {pattern}")
+            raise_error_in(result, f"adding {acl} to {pattern}")
 
     async def remove_acls(self, filters: Iterable[AclFilter]) -> AclsByPattern:
         """Remove the ACLs that match any of the filters, and return them, sorted.
@@ -71,17 +70,12 @@ class AclAdmin:
         answer = await self._cluster.request_any(ApiKey.DELETE_ACLS, _Delete(filters=wanted))
         removed: AclsByPattern = {}
         for result in answer.filter_results:
-            _check(result, "removing ACLs")
+            raise_error_in(result, "removing ACLs")
             for each in result.matching_acls:
                 pattern, acl = _pattern(each), _acl(each)
-                _check(each, f"removing {acl} from {pattern}")
+                raise_error_in(each, f"removing {acl} from {pattern}")
                 removed.setdefault(pattern, []).append(acl)
         return {pattern: sorted(removed[pattern]) for pattern in sorted(removed)}
-
-
-def _check(result: Any, doing: str) -> None:
-    if result.error_code != ErrorCode.NONE:
-        raise broker_error(result.error_code, doing, result.error_message)
 
 
 def _filter_fields(wanted: AclFilter) -> dict[str, Any]:

@@ -16,7 +16,14 @@ from kafka_zk.clients.admin.group_admin import GroupAdmin
 from kafka_zk.clients.admin.scram_admin import ScramAdmin
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
-from kafka_zk.clients.connection.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.clients.connection.errors import (
+    BrokerError,
+    KafkaError,
+    KafkaTimeoutError,
+    broker_error,
+    error_in,
+    raise_error_in,
+)
 from kafka_zk.clients.connection.leader_epochs import LeaderEpochs, leader_epochs
 from kafka_zk.clients.connection.list_offsets import ListedOffset, list_offsets, try_offsets
 from kafka_zk.clients.connection.metadata import NO_TOPIC_ID, ClusterMetadata, TopicMetadata
@@ -151,7 +158,7 @@ class Admin:
             ApiKey.CREATE_TOPICS, message, lambda answer: [each.error_code for each in answer.topics]
         )
         for each in response.topics:
-            _check(each, f"creating topic {each.name}")
+            raise_error_in(each, f"creating topic {each.name}")
         return [
             CreatedTopic(each.name, each.topic_id or NO_TOPIC_ID, each.num_partitions, each.replication_factor)
             for each in response.topics
@@ -183,17 +190,17 @@ class Admin:
             ApiKey.DELETE_TOPICS, message, lambda answer: [each.error_code for each in answer.responses]
         )
         for each in response.responses:
-            _check(each, f"deleting topic {each.name}")
+            raise_error_in(each, f"deleting topic {each.name}")
 
     async def create_partitions(self, name: str, total_count: int) -> None:
         """Increase a topic's partitions to ``total_count``. Raises: BrokerError."""
         topic = _CreatePartitions.CreatePartitionsTopic(name=name, count=total_count, assignments=None)
-        message = _CreatePartitions(topics=[topic], timeout_ms=self.config.request_timeout_ms, validate_only=False)
+        message = _CreatePartitions(topics=[topic], timeout_ms=self.config.request_timeout_ms)
         response = await self._ask_controller(
             ApiKey.CREATE_PARTITIONS, message, lambda answer: [each.error_code for each in answer.results]
         )
         for each in response.results:
-            _check(each, f"adding partitions to {each.name}")
+            raise_error_in(each, f"adding partitions to {each.name}")
 
     # --- replicas ---
 
@@ -216,7 +223,7 @@ class Admin:
         if response.error_code:
             raise broker_error(response.error_code, "electing leaders")
         return {
-            TopicPartition(topic.topic, each.partition_id): _why(each, "electing a leader")
+            TopicPartition(topic.topic, each.partition_id): error_in(each, "electing a leader")
             for topic in response.replica_election_results
             for each in topic.partition_result
         }
@@ -243,20 +250,20 @@ class Admin:
         response = await self._ask_controller(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS, message, lambda answer: [answer.error_code]
         )
-        _check(response, "reassigning")
+        raise_error_in(response, "reassigning")
         return {
-            TopicPartition(found.name, each.partition_index): _why(each, "reassigning")
+            TopicPartition(found.name, each.partition_index): error_in(each, "reassigning")
             for found in response.responses
             for each in found.partitions
         }
 
     async def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
         """The partitions that are being moved, sorted. Raises: BrokerError, KafkaTimeoutError."""
-        message = _ListReassignments(topics=None, timeout_ms=self.config.request_timeout_ms)
+        message = _ListReassignments(timeout_ms=self.config.request_timeout_ms)
         response = await self._ask_controller(
             ApiKey.LIST_PARTITION_REASSIGNMENTS, message, lambda answer: [answer.error_code]
         )
-        _check(response, "listing reassignments")
+        raise_error_in(response, "listing reassignments")
         found = {
             TopicPartition(topic.name, each.partition_index): Reassignment(
                 tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
@@ -297,13 +304,11 @@ class Admin:
         message = _DescribeConfigs(
             resources=[
                 resource(resource_type=resource_type, resource_name=name, configuration_keys=None) for name in names
-            ],
-            include_synonyms=False,
-            include_documentation=False,
+            ]
         )
         response = await self._ask_broker(broker_id, ApiKey.DESCRIBE_CONFIGS, message)
         return {
-            each.resource_name: _why(each, f"configuration of {each.resource_name}")
+            each.resource_name: error_in(each, f"configuration of {each.resource_name}")
             or sorted(_config_entry(entry) for entry in each.configs)
             for each in response.results
         }
@@ -325,10 +330,10 @@ class Admin:
             for key, value in changes.items()
         ]
         altered = resource(resource_type=resource_type, resource_name=name, configs=entries)
-        message = _AlterConfigs(resources=[altered], validate_only=False)
+        message = _AlterConfigs(resources=[altered])
         response = await self._ask_broker(broker_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, message)
         for each in response.responses:
-            _check(each, f"configuration of {name}")
+            raise_error_in(each, f"configuration of {name}")
 
     async def log_sizes(self, broker_id: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Sizes in bytes of a broker's replicas; the result omits replicas that do not exist. Raises: BrokerError."""
@@ -379,9 +384,9 @@ class Admin:
     async def describe_client_quotas(self) -> list[tuple[dict[str, str | None], dict[str, float]]]:
         """All entities with quotas: names by type (user, client-id, ip; None is the default), and values by key.
         Raises: BrokerError."""
-        message = _DescribeQuotas(components=[], strict=False)
+        message = _DescribeQuotas()
         response = await self._ask_broker(None, ApiKey.DESCRIBE_CLIENT_QUOTAS, message)
-        _check(response, "quotas")
+        raise_error_in(response, "quotas")
         return [
             (
                 {each.entity_type: each.entity_name for each in entry.entity},
@@ -400,10 +405,10 @@ class Admin:
                 for key, value in changes.items()
             ],
         )
-        message = _AlterQuotas(entries=[wanted], validate_only=False)
+        message = _AlterQuotas(entries=[wanted])
         response = await self._ask_broker(None, ApiKey.ALTER_CLIENT_QUOTAS, message)
         for each in response.entries:
-            _check(each, "quotas")
+            raise_error_in(each, "quotas")
 
     async def describe_cluster(self) -> ClusterMetadata:
         """The cluster's current id, controller, live brokers and topics."""
@@ -461,15 +466,6 @@ def _replicas(
 
 def _election_codes(response: Any) -> list[int]:
     return [each.error_code for topic in response.replica_election_results for each in topic.partition_result]
-
-
-def _check(result: Any, doing: str) -> None:
-    if (error := _why(result, doing)) is not None:
-        raise error
-
-
-def _why(result: Any, doing: str) -> BrokerError | None:
-    return broker_error(result.error_code, doing, result.error_message) if result.error_code else None
 
 
 def _creatable(topic: NewTopic) -> Any:

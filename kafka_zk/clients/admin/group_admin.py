@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import gatherResults
 
-from kafka_zk.base.types import TopicPartition
+from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.coordinators import PASSING, Answer, Coordinators
@@ -29,7 +29,6 @@ STABLE = "Stable"
 NO_LEADER_EPOCH = -1
 _NO_OFFSET = -1
 _NO_GENERATION = -1
-_DEFAULT_RETENTION = -1
 _BY_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS})
 """The errors with which a coordinator rejects a non-member's commit while the group has members."""
 
@@ -38,6 +37,7 @@ _DescribeGroups = codec.request(ApiKey.DESCRIBE_GROUPS)
 _DeleteGroups = codec.request(ApiKey.DELETE_GROUPS)
 _OffsetFetch = codec.request(ApiKey.OFFSET_FETCH)
 _OffsetCommit = codec.request(ApiKey.OFFSET_COMMIT)
+_CommitTopic = _OffsetCommit.OffsetCommitRequestTopic
 _OffsetDelete = codec.request(ApiKey.OFFSET_DELETE)
 
 
@@ -102,7 +102,7 @@ class GroupAdmin:
             left = sorted((await self._cluster.refresh()).nodes.keys() - asked)
             if not left:
                 causes.append(broker_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no broker is known yet"))
-            message = _ListGroups(states_filter=[], types_filter=[])
+            message = _ListGroups()
             waiting = [run(self._coordinators.request(each, ApiKey.LIST_GROUPS, message, causes)) for each in left]
             for node_id, response in zip(left, await gatherResults(waiting, consumeErrors=True), strict=True):
                 if response is None:
@@ -123,7 +123,7 @@ class GroupAdmin:
         """State and members of each group. Raises: BrokerError for the first failure."""
 
         def message(some: list[str]) -> Any:
-            return _DescribeGroups(groups=some, include_authorized_operations=False)
+            return _DescribeGroups(groups=some)
 
         def answers(_: list[str], response: Any) -> Iterable[Answer]:
             return (Answer(each.group_id, each.error_code, each) for each in response.groups)
@@ -171,29 +171,14 @@ class GroupAdmin:
         Raises: BrokerError for the first failure, NON_EMPTY_GROUP if the group has members; the other offsets are
         committed.
         """
-        topic_of = _OffsetCommit.OffsetCommitRequestTopic
-        message = _OffsetCommit(
-            group_id=group,
-            generation_id_or_member_epoch=_NO_GENERATION,
-            member_id="",
-            group_instance_id=None,
-            retention_time_ms=_DEFAULT_RETENTION,
-            topics=[
-                topic_of(
-                    name=name,
-                    partitions=[
-                        topic_of.OffsetCommitRequestPartition(
-                            partition_index=tp.partition,
-                            committed_offset=offsets[tp].offset,
-                            committed_leader_epoch=offsets[tp].leader_epoch,
-                            committed_metadata=offsets[tp].metadata,
-                        )
-                        for tp in tps
-                    ],
-                )
-                for name, tps in _by_topic(offsets).items()
-            ],
-        )
+        topics = [
+            _CommitTopic(
+                name=name,
+                partitions=[_to_commit(number, offsets[TopicPartition(name, number)]) for number in numbers],
+            )
+            for name, numbers in partitions_by_topic(sorted(offsets)).items()
+        ]
+        message = _OffsetCommit(group_id=group, topics=topics)  # by default without a member and a retention time
         codes = await self._codes(group, ApiKey.OFFSET_COMMIT, message)
         for tp, code in codes.items():
             if code in _BY_MEMBERS:
@@ -228,8 +213,8 @@ class GroupAdmin:
         message = _OffsetDelete(
             group_id=group,
             topics=[
-                topic_of(name=name, partitions=[partition_of(partition_index=tp.partition) for tp in listed])
-                for name, listed in _by_topic(tps).items()
+                topic_of(name=name, partitions=[partition_of(partition_index=number) for number in numbers])
+                for name, numbers in partitions_by_topic(sorted(tps)).items()
             ],
         )
         for tp, code in (await self._codes(group, ApiKey.OFFSET_DELETE, message)).items():
@@ -256,11 +241,13 @@ class GroupAdmin:
         return codes
 
 
-def _by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    by_topic: dict[str, list[TopicPartition]] = {}
-    for tp in sorted(tps):
-        by_topic.setdefault(tp.topic, []).append(tp)
-    return by_topic
+def _to_commit(partition: int, committed: CommittedOffset) -> Any:
+    return _CommitTopic.OffsetCommitRequestPartition(
+        partition_index=partition,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        committed_metadata=committed.metadata,
+    )
 
 
 def _committed(answer: Answer) -> dict[TopicPartition, CommittedOffset]:

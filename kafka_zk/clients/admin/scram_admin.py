@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from kafka_zk.clients.connection.cluster import Cluster
-from kafka_zk.clients.connection.errors import broker_error
+from kafka_zk.clients.connection.errors import raise_error_in
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.security.scram import MECHANISM_NUMBERS, SaltedPassword, ScramLogin
@@ -34,12 +34,10 @@ class ScramAdmin:
     async def list_users(self) -> list[ScramLogin]:
         """All users that have a credential, one entry for each mechanism, sorted."""
         answer = await self._cluster.request_any(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, _Describe(users=None))
-        if answer.error_code:
-            raise broker_error(answer.error_code, "listing users", answer.error_message)
+        raise_error_in(answer, "listing users")
         found = []
         for result in answer.results:
-            if result.error_code:
-                raise broker_error(result.error_code, f"describing the user {result.user}", result.error_message)
+            raise_error_in(result, f"describing the user {result.user}")
             found += [
                 ScramLogin(result.user, _MECHANISMS.get(info.mechanism, f"mechanism {info.mechanism}"), info.iterations)
                 for info in result.credential_infos
@@ -59,7 +57,7 @@ class ScramAdmin:
             salt=password.salt,
             salted_password=password.salted,
         )
-        await self._alter(user, _Alter(deletions=[], upsertions=[upsertion]))
+        await self._alter(user, _Alter(upsertions=[upsertion]))
 
     async def remove_passwords(self, user: str, mechanisms: Iterable[str]) -> None:
         """Remove the user's credentials for all of these mechanisms, or for none.
@@ -68,12 +66,11 @@ class ScramAdmin:
         """
         deletion = _Alter.ScramCredentialDeletion
         deletions = [deletion(name=user, mechanism=MECHANISM_NUMBERS[mechanism]) for mechanism in mechanisms]
-        await self._alter(user, _Alter(deletions=deletions, upsertions=[]))
+        await self._alter(user, _Alter(deletions=deletions))
 
     async def _alter(self, user: str, message: Any) -> None:
         answer = await self._ask_controller(
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS, message, lambda answer: [each.error_code for each in answer.results]
         )
         for result in answer.results:
-            if result.error_code:
-                raise broker_error(result.error_code, f"changing the user {user}", result.error_message)
+            raise_error_in(result, f"changing the user {user}")

@@ -3,6 +3,8 @@
 ``retriable``: the same call may succeed later. The clients have already retried when they raise.
 """
 
+from typing import Any
+
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security.errors import AuthenticationFailed, SaslAuthenticationFailed, UnsupportedSaslMechanism
 
@@ -94,3 +96,14 @@ def broker_error(code: int, doing: str, message: str | None = None) -> BrokerErr
         error_code = ErrorCode.UNKNOWN_SERVER_ERROR
     name = error_code.name if error_code == code else f"error code {code}"
     return BrokerError(f"{doing}: {name}" + (f" ({message})" if message else ""), error_code)
+
+
+def error_in(result: Any, doing: str) -> BrokerError | None:
+    """The error of a response, or of one result in it, with the broker's message; None if it has none."""
+    return broker_error(result.error_code, doing, result.error_message) if result.error_code else None
+
+
+def raise_error_in(result: Any, doing: str) -> None:
+    """Raises BrokerError if ``error_in`` finds one."""
+    if (error := error_in(result, doing)) is not None:
+        raise error

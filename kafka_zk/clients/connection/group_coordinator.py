@@ -6,29 +6,20 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from twisted.internet.defer import CancelledError
-
 from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
-from kafka_zk.clients.connection.connections import version_between
-from kafka_zk.clients.connection.coordinators import COORDINATOR_GONE, Coordinators
-from kafka_zk.clients.connection.errors import (
-    AuthenticationError,
-    BrokerError,
-    ClientClosed,
-    KafkaError,
-    broker_error,
-)
+from kafka_zk.clients.connection.coordinators import COORDINATOR_GONE, GROUP
+from kafka_zk.clients.connection.errors import BrokerError, ClientClosed, KafkaError, broker_error
+from kafka_zk.clients.connection.key_coordinator import PURPOSE, KeyCoordinator
 from kafka_zk.clients.connection.waiting import Reactor, Signal
 from kafka_zk.network.client import KafkaConnection
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.errors import ErrorCode
 
 NO_OFFSET = -1
 
-_PURPOSE = "coordinator"
 _LEAVING = "leaving a group"
 _WITHHELD = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """The coordinator delays these responses until all members have joined, and handles nothing else on the connection."""
@@ -64,22 +55,14 @@ class ConsumerGroupMetadata(NamedTuple):
 _NOBODY = Committer()
 
 
-class GroupCoordinator:
+class GroupCoordinator(KeyCoordinator):
     """Every method first finds the coordinator, if it is unknown."""
 
     def __init__(self, reactor: Reactor, config: ClientConfig, cluster: Cluster, group_id: str) -> None:
-        self._config = config
-        self._cluster = cluster
-        self._coordinators = Coordinators(reactor, cluster, config)
-        self._group_id = group_id
-        self._address: tuple[str, int] | None = None
+        super().__init__(reactor, config, cluster, group_id, GROUP)
         self._withheld_count = 0
         self._answered = Signal(reactor)
         self._closed = False
-
-    def forget(self) -> None:
-        """Forget the coordinator, which has moved or does not respond."""
-        self._address = None
 
     def close(self) -> None:
         self._closed = True
@@ -91,9 +74,9 @@ class GroupCoordinator:
         """
 
         async def attempt(causes: list[KafkaError]) -> None:
-            found = await self._coordinators.find([self._group_id], causes)
-            if self._address is None and self._group_id in found:
-                node = found[self._group_id]
+            found = await self._coordinators.find([self._key], causes)
+            if self._address is None and self._key in found:
+                node = found[self._key]
                 self._address = node.host, node.port
 
         await self._until(lambda: self._address is not None, attempt)
@@ -110,37 +93,19 @@ class GroupCoordinator:
         Raises: BrokerError NETWORK_EXCEPTION without a response, UNSUPPORTED_VERSION; errors of ``find``.
         """
         if api_key not in _WITHHELD:
-            return await self._ask(api_key, message, lowest, highest, timeout_ms)
+            return await super().ask(api_key, message, lowest, highest, timeout_ms)
         self._withheld_count += 1
         try:
-            return await self._ask(api_key, message, lowest, highest, timeout_ms)
+            return await super().ask(api_key, message, lowest, highest, timeout_ms)
         finally:
             self._withheld_count -= 1
             self._answered.fire()
-
-    async def _ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int, timeout_ms: int | None) -> Any:
-        host, port = await self.find()
-        try:
-            connection = await self._connection(host, port, api_key)
-            version = version_between(connection, api_key, lowest, highest)
-            timeout_s = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
-            return await connection.request(api_key, message, version=version, timeout_s=timeout_s)
-        except (AuthenticationError, ClientClosed, CancelledError):
-            raise
-        except (KafkaError, ApiError) as error:
-            code = error.code or ErrorCode.NETWORK_EXCEPTION
-            raise broker_error(code, f"{api_key.name} to the coordinator at {host}:{port}", str(error)) from error
-        except Exception as error:
-            if self._address == (host, port):
-                self.forget()
-            doing = f"{api_key.name} to the coordinator at {host}:{port}"
-            raise broker_error(ErrorCode.NETWORK_EXCEPTION, doing, str(error)) from error
 
     async def _connection(self, host: str, port: int, api_key: ApiKey) -> KafkaConnection:
         """Return a connection on which the response does not wait for other members."""
         while True:
             is_leaving = bool(self._withheld_count) and api_key is ApiKey.LEAVE_GROUP
-            connection = await self._cluster.connection_to(host, port, _LEAVING if is_leaving else _PURPOSE)
+            connection = await self._cluster.connection_to(host, port, _LEAVING if is_leaving else PURPOSE)
             if is_leaving or not self._withheld_count or api_key in _WITHHELD:
                 return connection
             await self._answered.wait()
@@ -157,11 +122,10 @@ class GroupCoordinator:
             )  # fmt: skip
             topics.setdefault(tp.topic, []).append(partition)
         message = _OffsetCommit(
-            group_id=self._group_id,
+            group_id=self._key,
             generation_id_or_member_epoch=committer.generation_id,
             member_id=committer.member_id,
             group_instance_id=committer.group_instance_id,
-            retention_time_ms=-1,
             topics=[_CommitTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
         )
         try:
@@ -186,10 +150,9 @@ class GroupCoordinator:
         """
         topics = partitions_by_topic(sorted(tps))
         message = _OffsetFetch(
-            group_id=self._group_id,
+            group_id=self._key,
             topics=[_FetchTopic(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
             require_stable=True,
-            groups=[],
         )
         found: dict[TopicPartition, int] = {}
 
@@ -213,7 +176,7 @@ class GroupCoordinator:
         if not COORDINATOR_GONE.isdisjoint(codes):
             self.forget()
         for code in sorted(codes - {0}):
-            raise broker_error(code, f"the committed offsets of group {self._group_id}")
+            raise broker_error(code, f"the committed offsets of group {self._key}")
         return found
 
     async def _until(self, is_done: Callable[[], bool], attempt: Callable[[list[KafkaError]], Awaitable[None]]) -> None:
@@ -222,4 +185,4 @@ class GroupCoordinator:
                 raise ClientClosed("the client was closed")
             await attempt(causes)
 
-        await self._coordinators.until(is_done, attempt_if_open, lambda: f"group {self._group_id}", math.inf)
+        await self._coordinators.until(is_done, attempt_if_open, lambda: f"group {self._key}", math.inf)

@@ -1,6 +1,6 @@
 """The coordinator of one transactional id or group, for callers that send single requests.
 
-``ask`` returns temporary errors, and the caller retries. Members of groups use ``group_coordinator``.
+``ask`` raises temporary errors, and the caller retries. Members of groups use ``group_coordinator``.
 
 On the reactor thread. Source: TransactionManager.java@3.9 (lookupCoordinator).
 """
@@ -21,10 +21,11 @@ from kafka_zk.clients.connection.errors import (
     broker_error,
 )
 from kafka_zk.clients.connection.waiting import Reactor
+from kafka_zk.network.client import KafkaConnection
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 
-_PURPOSE = "coordinator"
+PURPOSE = "coordinator"
 
 
 class KeyCoordinator:
@@ -37,21 +38,25 @@ class KeyCoordinator:
         self._address: tuple[str, int] | None = None
 
     def forget(self) -> None:
+        """Forget the coordinator, which has moved or does not respond."""
         self._address = None
 
-    async def ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int) -> Any:
-        """Send a request and return the response, whatever its error code.
+    async def ask(
+        self, api_key: ApiKey, message: Any, lowest: int = 0, highest: int = 99, timeout_ms: int | None = None
+    ) -> Any:
+        """Send a request and return the response, whatever its error code. Default timeout: request.timeout.ms.
 
         Raises: KafkaError; ResponseLost, with the code NETWORK_EXCEPTION, only if the request was sent; ClientClosed.
         """
-        host, port = self._address or await self._find()
+        host, port = await self.find()
         is_sent = False
         doing = f"{api_key.name} to the coordinator at {host}:{port}"
         try:
-            connection = await self._cluster.connection_to(host, port, _PURPOSE)
+            connection = await self._connection(host, port, api_key)
             version = version_between(connection, api_key, lowest, highest)
+            timeout_s = None if timeout_ms is None else timeout_ms / 1000
             is_sent = True
-            return await connection.request(api_key, message, version=version)
+            return await connection.request(api_key, message, version=version, timeout_s=timeout_s)
         except (AuthenticationError, ClientClosed, CancelledError):
             raise
         except (KafkaError, ApiError) as error:
@@ -62,11 +67,15 @@ class KeyCoordinator:
             failure = broker_error(ErrorCode.NETWORK_EXCEPTION, doing, str(error))
             raise (ResponseLost(str(failure), failure.code) if is_sent else failure) from error
 
-    async def _find(self) -> tuple[str, int]:
-        causes: list[KafkaError] = []
-        found = await self._coordinators.find([self._key], causes)
-        if self._key not in found:
-            raise causes[-1]
-        node = found[self._key]
-        self._address = node.host, node.port
+    async def find(self) -> tuple[str, int]:
+        """The coordinator's address. Raises: KafkaError."""
+        if self._address is None:
+            causes: list[KafkaError] = []
+            found = await self._coordinators.find([self._key], causes)
+            if self._key not in found:
+                raise causes[-1]
+            self._address = found[self._key].host, found[self._key].port
         return self._address
+
+    async def _connection(self, host: str, port: int, api_key: ApiKey) -> KafkaConnection:
+        return await self._cluster.connection_to(host, port, PURPOSE)

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kafka_zk.broker.group.events import AssignmentCompleted, CoordinatorEvent, JoinCompleted, RebalancePrepared
@@ -194,9 +193,7 @@ class Classroom:
         self.teacher.room_opened(self._data_dir / "zookeeper" / "data", self._trace)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.dismiss()
         self._cluster.stop()
 

@@ -2,7 +2,6 @@
 
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 from kafka_zk.learn.lesson.broker_room import BrokerRoom
@@ -52,9 +51,7 @@ class Rooms:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
     def _room(self, kind: type[Room], folder: str, opens: str, path: str) -> Room:

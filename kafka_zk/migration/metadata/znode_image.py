@@ -21,10 +21,11 @@ from kafka_zk.migration.metadata.image import (
     config_name,
     entity_name,
 )
-from kafka_zk.migration.znode_reads import IDENTITY, below, children, clients_of, read_data
+from kafka_zk.migration.znode_reads import IDENTITY, below, clients_of, read_data
 from kafka_zk.registry.acls import AclRegistry
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import InvalidZnode, NoAuth
+from kafka_zk.registry.client.pipeline import children_of
 from kafka_zk.registry.znodes import config, delegation_token, producer_ids, topics
 from kafka_zk.security import scram
 
@@ -58,7 +59,7 @@ async def read_image(client: RegistryClient) -> MetadataImage:
 
 
 async def _topics(client: RegistryClient, image: MetadataImage) -> None:
-    names = await children(client, topics.TOPICS)
+    names = await children_of(client, topics.TOPICS)
     async for path, data in read_data(client, [topics.topic_path(name) for name in names]):
         name = path.rpartition("/")[2]
         try:

@@ -186,6 +186,4 @@ def _heartbeat(effect: Beat) -> Any:
         broker_epoch=effect.epoch,
         current_metadata_offset=effect.metadata_offset,
         want_fence=effect.wants_fence,
-        want_shut_down=False,
-        offline_log_dirs=[],
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cache, partial
 from random import Random
-from types import CoroutineType, TracebackType
+from types import CoroutineType
 from typing import Any, cast
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -196,9 +196,7 @@ class World:
         self._stack.callback(globalLogPublisher.removeObserver, observer)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         coroutines = [each for each in gc.get_objects() if isinstance(each, CoroutineType)]
         gc.collect()  # reports unhandled errors of Deferreds; ``coroutines`` keeps the coroutines alive
         self._is_over = True  # the coroutines end when the collector is enabled again, outside of the run

@@ -64,19 +64,13 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     results = EncodedArray(turns, header, "results")
     for resource in dict.fromkeys(map(_Resource.of, request.resources)):
         await turns.make()
-        result = Result(
-            error_code=0,
-            error_message="",
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            configs=[],
-        )
+        result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
             result.configs = await _entries(services, context, resource, request)
         except EXPECTED as error:
             result.error_code, result.error_message = error_code(error), error_message(error)
         await results.add(result)
-    return await results.body(Response(throttle_time_ms=0, results=[]))
+    return await results.body(Response())
 
 
 class _Resource(NamedTuple):
@@ -217,7 +211,6 @@ def _entry(
         value=value,
         read_only=read_only,
         config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
-        is_default=False,
         is_sensitive=kind is None or kind == "PASSWORD",
         synonyms=synonyms,
         config_type=_TYPES.get(kind, _UNKNOWN_TYPE) if kind else _UNKNOWN_TYPE,

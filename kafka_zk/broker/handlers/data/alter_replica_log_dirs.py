@@ -38,7 +38,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             Result.AlterReplicaLogDirPartitionResult(partition_index=tp.partition, error_code=code)
         )
     results = [Result(topic_name=topic, partitions=partitions) for topic, partitions in by_topic.items()]
-    return Response(throttle_time_ms=0, results=results)
+    return Response(results=results)
 
 
 def _alter(services: Services, tp: TopicPartition, path: str) -> ErrorCode:

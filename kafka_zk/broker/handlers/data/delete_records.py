@@ -39,7 +39,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             except EXPECTED as error:
                 results.append(_refused(wanted.partition_index, error))
             else:
-                result = Result(partition_index=wanted.partition_index, low_watermark=low_watermark, error_code=0)
+                result = Result(partition_index=wanted.partition_index, low_watermark=low_watermark)
                 moved.append((tp, low_watermark if wanted.offset < 0 else wanted.offset, result))
                 results.append(result)
         topics.append(Topic(name=named.name, partitions=results))
@@ -54,7 +54,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             result.low_watermark = await waiting
         except ApiError as error:  # the directory failed, or the leader changed
             result.low_watermark, result.error_code = INVALID_LOW_WATERMARK, error_code(error)
-    return Response(throttle_time_ms=0, topics=topics)
+    return Response(topics=topics)
 
 
 def _refused(partition: int, error: Exception) -> Any:

@@ -24,7 +24,6 @@ from kafka_zk.storage.log.log import Log
 _log = Logger()
 
 INVALID_OFFSET_LAG = -1
-UNKNOWN_BYTES = -1
 
 Response = codec.response(ApiKey.DESCRIBE_LOG_DIRS)
 Directory = Response.DescribeLogDirsResult
@@ -35,7 +34,7 @@ Partition = Topic.DescribeLogDirsPartition
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """Return one result per configured directory. If the topics are null, all topics are included."""
     if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
-        return Response(throttle_time_ms=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, results=[])
+        return Response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     turns = ResponseTurns(services.clock, context)
     asked = None if request.topics is None else await _asked(services, request.topics)
     by_directory: dict[str, list[Log]] = {}
@@ -52,7 +51,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         await _result(services, turns, directory, by_directory.get(directory, ()), directory in live)
         for directory in _absolute(services.config.log_directories)
     ]
-    return Response(throttle_time_ms=0, error_code=ErrorCode.NONE, results=results)
+    return Response(results=results)
 
 
 async def _asked(services: Services, topics: Iterable[Any]) -> set[TopicPartition]:
@@ -71,18 +70,11 @@ async def _result(services: Services, turns: ResponseTurns, directory: str, logs
         space = os.statvfs(directory)
     except OSError as error:
         _log.warn("cannot describe {directory}: {error}", directory=directory, error=error)
-        return Directory(
-            error_code=ErrorCode.KAFKA_STORAGE_ERROR,
-            log_dir=directory,
-            topics=[],
-            total_bytes=UNKNOWN_BYTES,
-            usable_bytes=UNKNOWN_BYTES,
-        )
+        return Directory(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory)
     topics: dict[str, list[Any]] = {}
     async for log in turns.each(sorted(logs, key=lambda log: log.tp)):
         topics.setdefault(log.tp.topic, []).append(_partition(services, log))
     return Directory(
-        error_code=ErrorCode.NONE,
         log_dir=directory,
         topics=[Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
         total_bytes=space.f_blocks * space.f_frsize,

@@ -35,7 +35,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         refusal = _refusal(services, context, name)
         partitions = []
         async for index in turns.each(indexes):
-            partition = Partition(partition_index=index, error_code=0, error_message=None, active_producers=[])
+            partition = Partition(partition_index=index)
             try:
                 if refusal is not None:
                     raise refusal
@@ -45,7 +45,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
                 partition.error_code, partition.error_message = error_code(error), error_message(error)
             partitions.append(partition)
         await topics.add(Topic(name=name, partitions=partitions))
-    return await topics.body(Response(throttle_time_ms=0, topics=[]))
+    return await topics.body(Response())
 
 
 def _refusal(services: Services, context: RequestContext, name: str) -> ApiError | None:

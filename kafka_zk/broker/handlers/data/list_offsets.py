@@ -108,7 +108,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             results[place] = _found(number, await _after_search(asked, lookup))
         except EXPECTED as error:
             results[place] = _failed(number, error)
-    return Response(throttle_time_ms=0, topics=topics)
+    return Response(topics=topics)
 
 
 async def _counted(turns: ResponseTurns, request: Any) -> Counter[tuple[str, int]]:

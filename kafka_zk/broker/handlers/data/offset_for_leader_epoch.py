@@ -44,7 +44,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             except EXPECTED as error:
                 results.append(_result(wanted.partition, error_code(error)))
         topics.append(Topic(topic=named.topic, partitions=results))
-    return Response(throttle_time_ms=0, topics=topics)
+    return Response(topics=topics)
 
 
 def _lookup(services: Services, version: int, tp: TopicPartition, wanted: Any) -> tuple[int, int]:

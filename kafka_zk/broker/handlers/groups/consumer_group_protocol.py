@@ -26,7 +26,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
     """Responds UNSUPPORTED_VERSION for each group."""
     return DescribeResponse(
         groups=[
-            Group(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id, members=[])
+            Group(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id)
             async for group_id in ResponseTurns(services.clock, context).each(dict.fromkeys(request.group_ids))
         ]
     )

@@ -22,4 +22,4 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         else:
             code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         results.append(Response.DeletableGroupResult(group_id=group_id, error_code=code))
-    return Response(throttle_time_ms=0, results=results)
+    return Response(results=results)

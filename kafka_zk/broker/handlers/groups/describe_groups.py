@@ -38,7 +38,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         if with_operations and described.error is ErrorCode.NONE:
             answer.authorized_operations = authorized_operations(services.authorizer, context, group(group_id))
         await groups.add(answer)
-    return await groups.body(Response(throttle_time_ms=0, groups=[]))
+    return await groups.body(Response())
 
 
 def _size_bytes(member: DescribedMember) -> int:

@@ -40,12 +40,12 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     key_type = request.key_type if header.api_version >= 1 else _GROUP
     if header.api_version < _MANY_KEYS_SINCE:
         code, node = _coordinator(services, context, header.api_version, key_type, request.key)
-        return Response(throttle_time_ms=0, error_code=code, error_message=_MESSAGES.get(code, code.name), **node)
+        return Response(error_code=code, error_message=_MESSAGES.get(code, code.name), **node)
     coordinators = []
     async for key in ResponseTurns(services.clock, context).each(dict.fromkeys(request.coordinator_keys)):
         code, node = _coordinator(services, context, header.api_version, key_type, key)
-        coordinators.append(Response.Coordinator(key=key, error_code=code, error_message="", **node))
-    return Response(throttle_time_ms=0, coordinators=coordinators)
+        coordinators.append(Response.Coordinator(key=key, error_code=code, **node))
+    return Response(coordinators=coordinators)
 
 
 def _coordinator(

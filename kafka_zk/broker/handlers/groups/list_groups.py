@@ -34,4 +34,4 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
                     group_type=CLASSIC,
                 )
             )
-    return await listed.body(Response(throttle_time_ms=0, error_code=error, groups=[]))
+    return await listed.body(Response(error_code=error))

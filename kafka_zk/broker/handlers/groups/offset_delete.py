@@ -25,7 +25,7 @@ Partition = Topic.OffsetDeleteResponsePartition
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """Return an error code for each partition, or one for the group."""
     if not services.authorizer.authorize(context, Operation.DELETE, group(request.group_id)):
-        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return Response(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     turns = ResponseTurns(services.clock, context)
     codes: dict[TopicPartition, ErrorCode] = {}
     for named in request.topics:
@@ -39,7 +39,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     while True:  # at least one call, which checks the group
         error, deleted = services.coordinator.offsets.delete(request.group_id, part)
         if error is not ErrorCode.NONE:
-            return _refused(error)
+            return Response(error_code=error)
         codes.update(deleted)
         part = list(islice(wanted, _MANY))
         if not part:
@@ -51,11 +51,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         await turns.make()
         by_topic.setdefault(name, []).append(Partition(partition_index=number, error_code=code))
     topics = [Topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
-    return Response(error_code=0, throttle_time_ms=0, topics=topics)
-
-
-def _refused(code: ErrorCode) -> Any:
-    return Response(error_code=code, throttle_time_ms=0, topics=[])
+    return Response(topics=topics)
 
 
 def _error(services: Services, context: RequestContext, tp: TopicPartition) -> ErrorCode:

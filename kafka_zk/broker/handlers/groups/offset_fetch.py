@@ -71,7 +71,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     topics = EncodedArray(turns, header, "topics")
     async for each in _topics(turns, found.partitions, Topic, Partition):
         await topics.add(each)
-    return await topics.body(Response(throttle_time_ms=0, topics=[], error_code=found.error))
+    return await topics.body(Response(error_code=found.error))
 
 
 async def _groups(
@@ -88,7 +88,7 @@ async def _groups(
         found = await _group(services, context, turns, wanted, require_stable=request.require_stable)
         topics = [each async for each in _topics(turns, found.partitions, GroupTopic, GroupPartition)]
         await groups.add(Group(group_id=wanted.group_id, topics=topics, error_code=found.error))
-    return await groups.body(Response(throttle_time_ms=0, groups=[]))
+    return await groups.body(Response())
 
 
 async def _group(

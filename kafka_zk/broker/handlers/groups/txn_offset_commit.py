@@ -61,7 +61,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             code = _for_version(codes[TopicPartition(named.name, each.partition_index)], header.api_version)
             partitions.append(Partition(partition_index=each.partition_index, error_code=code))
         topics.append(Topic(name=named.name, partitions=partitions))
-    return Response(throttle_time_ms=0, topics=topics)
+    return Response(topics=topics)
 
 
 async def _commit(

@@ -30,4 +30,4 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _answer(code: ErrorCode, block: range = range(0)) -> Any:
-    return Response(throttle_time_ms=0, error_code=code, producer_id_start=block.start, producer_id_len=len(block))
+    return Response(error_code=code, producer_id_start=block.start, producer_id_len=len(block))

@@ -30,15 +30,15 @@ Response = codec.response(ApiKey.ALTER_PARTITION)
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """Return each partition's current state, or the error if it was not changed."""
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
-        return Response(throttle_time_ms=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, topics=[])
+        return Response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     version = header.api_version
     try:
         outcomes = await services.controller.carry_out(
             AlterPartition(request.broker_id, request.broker_epoch, _proposals(request, version))
         )
     except EXPECTED as error:
-        return Response(throttle_time_ms=0, error_code=error_code(error), topics=[])
-    return Response(throttle_time_ms=0, error_code=ErrorCode.NONE, topics=_topics(outcomes, version))
+        return Response(error_code=error_code(error))
+    return Response(topics=_topics(outcomes, version))
 
 
 def _proposals(request: Any, version: int) -> dict[PartitionKey, Proposal]:
@@ -72,18 +72,9 @@ def _partition(partition: int, outcome: Outcome, version: int) -> Any:
     if isinstance(outcome, ErrorCode):
         if outcome is ErrorCode.INELIGIBLE_REPLICA and version < _INELIGIBLE_SINCE:
             outcome = ErrorCode.OPERATION_NOT_ATTEMPTED
-        return Response.TopicData.PartitionData(
-            partition_index=partition,
-            error_code=outcome,
-            leader_id=0,
-            leader_epoch=0,
-            isr=[],
-            leader_recovery_state=0,
-            partition_epoch=0,
-        )
+        return Response.TopicData.PartitionData(partition_index=partition, error_code=outcome)
     return Response.TopicData.PartitionData(
         partition_index=partition,
-        error_code=ErrorCode.NONE,
         leader_id=outcome.leader,
         leader_epoch=outcome.leader_epoch,
         isr=outcome.isr,

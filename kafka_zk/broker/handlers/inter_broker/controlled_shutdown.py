@@ -19,14 +19,13 @@ Response = codec.response(ApiKey.CONTROLLED_SHUTDOWN)
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """Return the partitions that the broker still leads."""
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
-        return Response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, remaining_partitions=[])
+        return Response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         remaining = await services.controller.handle_controlled_shutdown(request.broker_id, request.broker_epoch)
     except EXPECTED as error:
-        return Response(error_code=error_code(error), remaining_partitions=[])
+        return Response(error_code=error_code(error))
     return Response(
-        error_code=0,
         remaining_partitions=[
             Response.RemainingPartition(topic_name=tp.topic, partition_index=tp.partition) for tp in remaining
-        ],
+        ]
     )

@@ -45,7 +45,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 async def _handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
     if refused is not ErrorCode.NONE:
-        return Response(error_code=refused, partition_errors=[], topics=[])
+        return Response(error_code=refused)
     everything = list(_partition_states(request, header.api_version))
     wanted = [entry for entry in everything if _is_possible(entry[0], entry[2])]
     try:
@@ -57,7 +57,7 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
     # A newer controller may have sent requests.
     refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
     if refused is not ErrorCode.NONE:
-        return Response(error_code=refused, partition_errors=[], topics=[])
+        return Response(error_code=refused)
     states = [
         LeaderState(
             TopicPartition(topic, state.partition_index), topic_id, _partition_state(state), properties.get(topic)
@@ -68,11 +68,11 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
     for start in range(0, len(states), PARTITIONS_A_PORTION):
         codes.update(await _carry_out(services, states[start : start + PARTITIONS_A_PORTION]))
     if header.api_version >= _TOPIC_IDS_SINCE:
-        return Response(error_code=0, topics=_by_topic(request, codes))
+        return Response(topics=_by_topic(request, codes))
     errors = [
         PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code) for tp, code in codes.items()
     ]
-    return Response(error_code=0, partition_errors=errors)
+    return Response(partition_errors=errors)
 
 
 def _is_possible(topic: str, state: Any) -> bool:

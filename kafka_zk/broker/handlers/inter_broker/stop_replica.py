@@ -27,12 +27,12 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     async with services.replicas.state_changes:
         refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
         if refused is not ErrorCode.NONE:
-            return Response(error_code=refused, partition_errors=[])
+            return Response(error_code=refused)
         wanted = list(_wanted(request, header.api_version))
         await _note_deleted(services, wanted)
         errors = await in_slices(services.clock, _stopped(services, wanted))
         await _make_deletions_durable(services)
-    return Response(error_code=0, partition_errors=errors)
+    return Response(partition_errors=errors)
 
 
 async def _note_deleted(services: Services, wanted: Iterable[tuple[TopicPartition, int, bool]]) -> None:

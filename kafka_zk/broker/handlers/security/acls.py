@@ -39,7 +39,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
     wanted = _filter(header, request)
     turns = ResponseTurns(services.clock, context)
     resources = EncodedArray(turns, header, "resources")
-    response = DescribeResponse(throttle_time_ms=0, error_code=0, error_message=None, resources=[])
+    response = DescribeResponse(error_message=None)
     try:
         store = _store(services, context, Operation.DESCRIBE, f"{_NOT_CONFIGURED[:-1]} on the broker")
     except ApiError as error:
@@ -84,9 +84,7 @@ async def create(services: Services, context: RequestContext, header: RequestHea
         except EXPECTED as error:
             failures[pattern] = _not_written(error)
     results = zip(wanted, outcomes, strict=True)
-    return CreateResponse(
-        throttle_time_ms=0, results=[_created(outcome or failures.get(pattern)) for (pattern, _), outcome in results]
-    )
+    return CreateResponse(results=[_created(outcome or failures.get(pattern)) for (pattern, _), outcome in results])
 
 
 async def delete(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
@@ -98,7 +96,7 @@ async def delete(services: Services, context: RequestContext, header: RequestHea
         try:
             store = _store(services, context, Operation.ALTER, _NOT_CONFIGURED)
         except ApiError as error:
-            results.append(FilterResult(error_code=error.code, error_message=error.message, matching_acls=[]))
+            results.append(FilterResult(error_code=error.code, error_message=error.message))
             continue
         matching: list[Any] = []
         async for pattern, acls in turns.each(store.described(wanted).items()):
@@ -107,8 +105,8 @@ async def delete(services: Services, context: RequestContext, header: RequestHea
                 matching += [_deleted(pattern, acl, None) for acl in sorted(await store.remove(pattern, wanted))]
             except EXPECTED as error:
                 matching += [_deleted(pattern, acl, error) for acl in acls]
-        results.append(FilterResult(error_code=0, error_message=None, matching_acls=matching))
-    return DeleteResponse(throttle_time_ms=0, filter_results=results)
+        results.append(FilterResult(error_message=None, matching_acls=matching))
+    return DeleteResponse(filter_results=results)
 
 
 def _store(services: Services, context: RequestContext, operation: Operation, without: str) -> AclStore:
@@ -164,7 +162,7 @@ def _not_written(error: Exception) -> Exception:
 
 def _created(error: Exception | None) -> Any:
     if error is None:
-        return Created(error_code=0, error_message=None)
+        return Created(error_message=None)
     return Created(error_code=error_code(error), error_message=error_message(error))
 
 

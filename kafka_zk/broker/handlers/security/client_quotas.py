@@ -56,7 +56,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         wanted = _wanted(request.components)
     except ApiError as error:
-        return DescribeResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message, entries=None)
+        return DescribeResponse(error_code=error.code, error_message=error.message, entries=None)
     entries = []
     turns = ResponseTurns(services.clock, context)
     for entity_type in ("users", "clients", "ips"):
@@ -69,7 +69,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
                 values = values_of(place, properties)
                 if values and _matches(place, wanted, is_strict=request.strict):
                     entries.append(_described(place, values))
-    return DescribeResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message="", entries=entries)
+    return DescribeResponse(entries=entries)
 
 
 def _wanted(components: Sequence[Any]) -> Wanted:
@@ -157,7 +157,6 @@ async def alter(services: Services, context: RequestContext, header: RequestHead
         ),
     )
     return AlterResponse(
-        throttle_time_ms=0,
         entries=[
             AlteredEntry(
                 error_code=ErrorCode.NONE if outcome is None else error_code(outcome),
@@ -165,7 +164,7 @@ async def alter(services: Services, context: RequestContext, header: RequestHead
                 entity=[AlteredEntity(entity_type=entity_type, entity_name=name) for entity_type, name in entity],
             )
             for entity, outcome in zip(entries, outcomes, strict=True)
-        ],
+        ]
     )
 
 

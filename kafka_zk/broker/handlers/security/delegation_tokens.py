@@ -74,7 +74,6 @@ def _created(
         max_timestamp_ms=_NO_TIMESTAMP if token is None else token.max_ms,
         token_id="" if token is None else token.token_id,
         hmac=hmac,
-        throttle_time_ms=0,
     )
 
 
@@ -85,7 +84,7 @@ async def renew(services: Services, context: RequestContext, header: RequestHead
         context,
         lambda tokens: tokens.renew(_principal(context), bytes(request.hmac), request.renew_period_ms),
     )
-    return RenewResponse(error_code=code, expiry_timestamp_ms=expiry_ms, throttle_time_ms=0)
+    return RenewResponse(error_code=code, expiry_timestamp_ms=expiry_ms)
 
 
 async def expire(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
@@ -95,7 +94,7 @@ async def expire(services: Services, context: RequestContext, header: RequestHea
         context,
         lambda tokens: tokens.expire(_principal(context), bytes(request.hmac), request.expiry_time_period_ms),
     )
-    return ExpireResponse(error_code=code, expiry_timestamp_ms=expiry_ms, throttle_time_ms=0)
+    return ExpireResponse(error_code=code, expiry_timestamp_ms=expiry_ms)
 
 
 async def _expiry(
@@ -114,7 +113,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
         _check_allowed(context)
         tokens = _tokens(services)
     except ApiError as error:
-        return DescribeResponse(error_code=error.code, tokens=[], throttle_time_ms=0)
+        return DescribeResponse(error_code=error.code)
     owners = None
     if request.owners is not None:
         owners = frozenset(Principal(each.principal_type, each.principal_name) for each in request.owners)
@@ -125,7 +124,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
             yield _described(token, tokens.hmac(token.token_id)) if is_shown else None
 
     shown = [each for each in await in_slices(services.clock, described()) if each is not None]
-    return DescribeResponse(error_code=ErrorCode.NONE, tokens=shown, throttle_time_ms=0)
+    return DescribeResponse(tokens=shown)
 
 
 def _may_see(services: Services, context: RequestContext, token: TokenInformation) -> bool:

@@ -15,13 +15,11 @@ AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
 
 
 async def handshake(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    return HandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+    return HandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
 async def authenticate(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     return AuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",
-        auth_bytes=b"",
-        session_lifetime_ms=0,
     )

@@ -51,7 +51,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
         results = [_described(name, asked[name], found.get(name, {})) for name in asked]
     else:
         results = [_described(name, 1, found[name]) async for name in turns.each(sorted(filter(found.get, found)))]
-    return DescribeResponse(error_message="", results=results)
+    return DescribeResponse(results=results)
 
 
 def _described(name: str, times: int, found: Mapping[str, scram.ScramCredential]) -> Any:
@@ -62,7 +62,7 @@ def _described(name: str, times: int, found: Mapping[str, scram.ScramCredential]
         DescribedUser.CredentialInfo(mechanism=scram.MECHANISM_NUMBERS[mechanism], iterations=credential.iterations)
         for mechanism, credential in sorted(found.items())
     ]
-    return DescribedUser(user=name, error_message="", credential_infos=infos)
+    return DescribedUser(user=name, credential_infos=infos)
 
 
 def _describe_error(name: str, times: int, found: Mapping[str, scram.ScramCredential]) -> ApiError | None:

@@ -34,12 +34,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         outcomes = await services.controller.carry_out(AlterPartitionReassignments(targets))
     except EXPECTED as error:
         return _failure(error)
-    return Response(
-        throttle_time_ms=0,
-        error_code=ErrorCode.NONE,
-        error_message=None,
-        responses=await _topics(ResponseTurns(services.clock, context), outcomes),
-    )
+    return Response(error_message=None, responses=await _topics(ResponseTurns(services.clock, context), outcomes))
 
 
 async def _topics(turns: ResponseTurns, outcomes: Mapping[TopicPartition, ApiError | None]) -> list[Any]:
@@ -56,6 +51,4 @@ async def _topics(turns: ResponseTurns, outcomes: Mapping[TopicPartition, ApiErr
 
 
 def _failure(error: Exception) -> Any:
-    return Response(
-        throttle_time_ms=0, error_code=error_code(error), error_message=error_message(error), responses=[]
-    )
+    return Response(error_code=error_code(error), error_message=error_message(error))

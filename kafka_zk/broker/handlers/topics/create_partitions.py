@@ -34,7 +34,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         deleting = set(await services.topics.deletions())
     except EXPECTED as error:
-        return Response(throttle_time_ms=0, results=[_failure(name, error) for name in wanted_topics])
+        return Response(results=[_failure(name, error) for name in wanted_topics])
     quota = services.client_quotas.mutation_quota(context, header)
     names = Counter(wanted.name for wanted in request.topics)
     results = []
@@ -50,7 +50,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
                 raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
             added_count += await _grow(services, wanted, added_count, None if request.validate_only else quota)
             grown[name] = wanted.count
-            results.append(Result(name=name, error_code=ErrorCode.NONE, error_message=None))
+            results.append(Result(name=name))
         except EXPECTED as error:
             results.append(_failure(name, error))
     if grown and not request.validate_only:

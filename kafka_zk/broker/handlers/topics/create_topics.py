@@ -72,7 +72,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         if with_configs and not services.authorizer.may(context, Operation.DESCRIBE_CONFIGS, topic(wanted.name)):
             with_configs = None
         await topics.add(_result(wanted.name, outcome_of[wanted.name], timed_out, with_configs=with_configs))
-    return await topics.body(Response(throttle_time_ms=quota.throttle_ms, topics=[]))
+    return await topics.body(Response(throttle_time_ms=quota.throttle_ms))
 
 
 async def _create(services: Services, planned: NewTopic, quota: MutationQuota) -> None:
@@ -157,12 +157,8 @@ def _success_with_hidden_configs(planned: NewTopic) -> Any:
     return Result(
         name=planned.name,
         topic_id=uuids.from_text(planned.topic_id),
-        error_code=0,
         error_message=None,
         topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        num_partitions=-1,
-        replication_factor=-1,
-        configs=[],
     )
 
 
@@ -170,18 +166,14 @@ def _success(planned: NewTopic, *, with_configs: bool) -> Any:
     return Result(
         name=planned.name,
         topic_id=uuids.from_text(planned.topic_id),
-        error_code=0,
         error_message=None,
-        topic_config_error_code=0,
         num_partitions=len(planned.replicas),
         replication_factor=planned.replication_factor,
         configs=[
             Config(
                 name=key,
                 value=planned.config.property_text(key),
-                read_only=False,
                 config_source=_TOPIC_CONFIG_SOURCE if key in planned.properties else _DEFAULT_CONFIG_SOURCE,
-                is_sensitive=False,
             )
             for key in (TOPIC_CONFIGS if with_configs else ())
         ],
@@ -191,7 +183,7 @@ def _success(planned: NewTopic, *, with_configs: bool) -> Any:
 def _failure(name: str, error: Exception, topic_id: str | None = None) -> Any:
     code, message = controller_error_code(error), error_message(error)
     uuid = uuids.ZERO if topic_id is None else uuids.from_text(topic_id)
-    return Result(name=name, topic_id=uuid, error_code=code, error_message=message, configs=[])
+    return Result(name=name, topic_id=uuid, error_code=code, error_message=message)
 
 
 def _has_leaders(services: Services, planned: NewTopic) -> bool:

@@ -31,7 +31,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     else:
         wanted = [(name, uuids.ZERO) for name in request.topic_names]
     if any(name is not None and topic_id != uuids.ZERO for name, topic_id in wanted):
-        return Response(throttle_time_ms=0, responses=[_refused(name, topic_id) for name, topic_id in wanted])
+        return Response(responses=[_refused(name, topic_id) for name, topic_id in wanted])
     names = [name or services.metadata.topic_names.get(topic_id) for name, topic_id in wanted]
     ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # looked up before the deletion
     quota = services.client_quotas.mutation_quota(context, header)
@@ -48,7 +48,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     async for (asked_name, asked_id), name, topic_id, error in ResponseTurns(services.clock, context).each(asked):
         if error is None:
             deleted.append(name)
-            results.append(Result(name=name, topic_id=topic_id, error_code=0))
+            results.append(Result(name=name, topic_id=topic_id))
         else:
             code, message = controller_error_code(error), error_message(error)
             shown = asked_name if isinstance(error, _Hidden) else name

@@ -21,10 +21,6 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return _refused(request.endpoint_type)
     metadata = services.metadata
     described = Response(
-        throttle_time_ms=0,
-        error_code=ErrorCode.NONE,
-        error_message=None,
-        endpoint_type=_BROKERS,
         cluster_id=services.cluster_id,
         controller_id=metadata.controller_id if metadata.is_alive(metadata.controller_id) else -1,
         brokers=[
@@ -47,12 +43,4 @@ def _refused(endpoint_type: int) -> Any:
     else:
         error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         message = f"Unsupported endpoint type {endpoint_type}"
-    return Response(
-        throttle_time_ms=0,
-        error_code=error,
-        error_message=message,
-        endpoint_type=_BROKERS,
-        cluster_id="",
-        controller_id=-1,
-        brokers=[],
-    )
+    return Response(error_code=error, error_message=message)

@@ -89,4 +89,4 @@ def _response(outcomes: Mapping[TopicPartition, ElectionOutcome], code: ErrorCod
             )
         )
     results = [Result(topic=topic, partition_result=partitions) for topic, partitions in by_topic.items()]
-    return Response(throttle_time_ms=0, error_code=code, replica_election_results=results)
+    return Response(error_code=code, replica_election_results=results)

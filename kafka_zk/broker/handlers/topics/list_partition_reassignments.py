@@ -42,8 +42,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             )
         )
     topics = [Topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
-    return Response(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None, topics=topics)
+    return Response(error_message=None, topics=topics)
 
 
 def _failure(error: Exception) -> Any:
-    return Response(throttle_time_ms=0, error_code=error_code(error), error_message=error_message(error), topics=[])
+    return Response(error_code=error_code(error), error_message=error_message(error))

@@ -67,7 +67,6 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             topics.append(await _wanted_topic(services, context, version, wanted, asked))
     listener = context.listener_name
     response = Response(
-        throttle_time_ms=0,
         brokers=[
             Broker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
             for broker in services.metadata.brokers.values()
@@ -75,7 +74,6 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         ],
         cluster_id=services.cluster_id,
         controller_id=_controller_id(services),
-        topics=[],
     )
     if version in CLUSTER_OPERATIONS_VERSIONS and request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(services.authorizer, context)

@@ -39,7 +39,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         outcomes = await services.controller.carry_out(UpdateFeatures(updates, validate_only))
     except EXPECTED as error:
         return _refused(error_code(error), error_message(error))
-    return Response(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None, results=_results(outcomes))
+    return Response(error_message=None, results=_results(outcomes))
 
 
 def _update(version: int, update: Any) -> FeatureUpdate:
@@ -62,4 +62,4 @@ def _results(outcomes: Mapping[str, ApiError | None]) -> list[Any]:
 
 
 def _refused(code: ErrorCode, message: str | None = None) -> Any:
-    return Response(throttle_time_ms=0, error_code=code, error_message=message, results=[])
+    return Response(error_code=code, error_message=message)

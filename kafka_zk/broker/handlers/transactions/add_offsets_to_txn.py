@@ -23,7 +23,7 @@ Response = codec.response(ApiKey.ADD_OFFSETS_TO_TXN)
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     code = await _code(services, context, request)
-    return Response(throttle_time_ms=0, error_code=known_since(code, header.api_version, _FENCED_SINCE))
+    return Response(error_code=known_since(code, header.api_version, _FENCED_SINCE))
 
 
 async def _code(services: Services, context: RequestContext, request: Any) -> ErrorCode:

@@ -64,21 +64,21 @@ async def _large(services: Services, context: RequestContext, header: RequestHea
     wanted, tps = request.v3_and_below_transactional_id, _tps(request.v3_and_below_topics)
     codes = await _of_client(services, context, header.api_version, wanted, producer, tps)
     turns = ResponseTurns(services.clock, context)
-    return Response(throttle_time_ms=0, results_by_topic_v3_and_below=await _topics(turns, _of_each(tps, codes)))
+    return Response(results_by_topic_v3_and_below=await _topics(turns, _of_each(tps, codes)))
 
 
 async def _of_brokers(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     version = header.api_version
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return Response(throttle_time_ms=0, error_code=refused, results_by_transaction=[])
+        return Response(error_code=refused)
     turns = ResponseTurns(services.clock, context)
     results = []
     for asked in request.transactions:
         await turns.make()
         codes = await _of_broker(services, version, asked)
         results.append(Transaction(transactional_id=asked.transactional_id, topic_results=await _topics(turns, codes)))
-    return Response(throttle_time_ms=0, error_code=0, results_by_transaction=results)
+    return Response(results_by_transaction=results)
 
 
 async def _of_client(

@@ -5,6 +5,7 @@ Source: KafkaApis.handleDescribeTransactionsRequest@3.9.
 
 from typing import Any
 
+from kafka_zk.base.types import partitions_by_topic
 from kafka_zk.broker.handlers.long_responses import EncodedArray, ResponseTurns
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.security.authorizer import Operation, topic, transactional_id
@@ -34,16 +35,12 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             await turns.make(len(found.tps) * OBJECT_BYTES)
             await states.add(_state(services, context, wanted, found))
         else:
-            await states.add(_refused(wanted, found))
-    return await states.body(Response(throttle_time_ms=0, transaction_states=[]))
+            await states.add(State(error_code=found, transactional_id=wanted))
+    return await states.body(Response())
 
 
 def _state(services: Services, context: RequestContext, wanted: str, found: TransactionMetadata) -> Any:
-    by_topic: dict[str, list[int]] = {}
-    for name, partition in sorted(found.tps):
-        by_topic.setdefault(name, []).append(partition)
     return State(
-        error_code=0,
         transactional_id=wanted,
         transaction_state=found.state.value,
         transaction_timeout_ms=found.timeout_ms,
@@ -52,20 +49,7 @@ def _state(services: Services, context: RequestContext, wanted: str, found: Tran
         producer_epoch=found.producer_epoch,
         topics=[
             Topic(topic=name, partitions=partitions)
-            for name, partitions in by_topic.items()
+            for name, partitions in partitions_by_topic(sorted(found.tps)).items()
             if services.authorizer.may(context, Operation.DESCRIBE, topic(name))
         ],
-    )
-
-
-def _refused(wanted: str, code: ErrorCode) -> Any:
-    return State(
-        error_code=code,
-        transactional_id=wanted,
-        transaction_state="",
-        transaction_timeout_ms=0,
-        transaction_start_time_ms=0,
-        producer_id=0,
-        producer_epoch=0,
-        topics=[],
     )

@@ -38,8 +38,4 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
                     transaction_state=each.state,
                 )
             )
-    return await states.body(
-        Response(
-            throttle_time_ms=0, error_code=error, unknown_state_filters=list(unknown_states), transaction_states=[]
-        )
-    )
+    return await states.body(Response(error_code=error, unknown_state_filters=list(unknown_states)))

@@ -41,7 +41,7 @@ class Brokers:
     def version_for(self, api_key: ApiKey) -> int:
         return 2
 
-    async def request(self, api_key: ApiKey, message: Any, *, version: int) -> Any:
+    async def request(self, api_key: ApiKey, message: Any, *, version: int, timeout_s: float | None) -> Any:
         raise ConnectionLost
 
 
