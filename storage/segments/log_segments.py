@@ -234,7 +234,7 @@ class LogSegments:
         """
         self.settle()
         replacing = self._replacing = self._replace(list(replaced), size_bytes, config, now_ms)
-        return replacing
+        return (sync for sync in replacing)  # if the caller stops, ``settle`` can still finish the replacement
 
     def _replace(
         self, replaced: list[Segment], size_bytes: int, config: LogConfig, now_ms: int
