@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.sim.machine.disk import SimDisk
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.filenames import RECOVERY_POINT_CHECKPOINT as RECOVERY_POINTS
@@ -32,7 +33,7 @@ from tests.soak.power import JournaledDisk
 from tests.storage.compacted import SMALL
 from tests.storage.done_here import clean_here
 from tests.storage.helpers import T0, Clock, append, batch, new_log, present, read_offsets, reopen
-from tests.storage.power_history import LEADER, Lives
+from tests.storage.power_history import LEADER, Killed, Lives
 
 SEEDS = 60
 
@@ -275,6 +276,74 @@ def test_a_moved_log_takes_its_recovery_point_along(tmp_path: Path) -> None:
     logs.moves.replace_by_future(LEADER)
     again, report = restarted(logs, tmp_path)
     assert (again.log_end_offset, report.dropped) == (9, ())
+
+
+def _fails_to_adopt(self: LogDir, tp: TopicPartition) -> None:
+    """The broker dies before it renames the complete copy of a move."""
+    raise Killed
+
+
+def move(logs: LogManager, log: Log, target: Path) -> None:
+    """Copy a log, flush the copy, and replace the log by the copy."""
+    future = logs.moves.begin_future(log.tp, target)
+    future.truncate_fully_and_start_at(log.log_start_offset)
+    while (found := log.read(future.log_end_offset, 1_000).slice) is not None:
+        future.append_as_follower(found.read(), now_ms=T0)
+    future.flush()
+    logs.moves.replace_by_future(log.tp)
+
+
+def test_a_complete_copy_keeps_its_recovery_point_while_a_directory_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the recovery point, the records before the copy's first segment would count as lost data. A start without
+    one of the directories writes checkpoints, and cannot tell whether the copy is complete."""
+    logs = manager(tmp_path)
+    logs.start({})
+    log = filled(logs)
+    log.flush()
+    log.increment_log_start_offset(5)
+    assert log.delete_old_segments(T0) == 2
+    source = logs.log_dir_of(LEADER)
+    (target,) = (each for each in logs.live_directories if each != source)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(LogDir, "adopt_future", _fails_to_adopt)
+        move(logs, log, target)
+    crash(logs)
+    missing = source.rename(tmp_path / "missing")
+    source.write_text("not a directory")
+    without = manager(tmp_path)
+    assert without.start({}).offline_directories.keys() == {str(source)}
+    without.upkeep.checkpoint()
+    crash(without)
+    source.unlink()
+    missing.rename(source)
+    again = manager(tmp_path)
+    report = again.start({})
+    assert (read_offsets(present(again.get(LEADER))), report.dropped) == (list(range(5, 12)), ())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_copy_that_was_given_up_does_not_count_as_a_later_complete_one(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SimDisk(lambda: T0)
+    folders = [Path("/broker", name) for name in "abc"]
+    with files.use(disk):
+        logs = LogManager(folders, CONFIG, broker_id=0, cluster_id="c", clock_ms=Clock())
+        logs.start({})
+        log = filled(logs)
+        log.flush()
+        assert logs.log_dir_of(LEADER) == folders[0]
+        logs.moves.begin_future(LEADER, folders[1]).flush()
+        logs.moves.delete_future(LEADER)
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(LogDir, "adopt_future", _fails_to_adopt)
+            move(logs, log, folders[2])
+        disk.lose_power("/broker", random.Random(seed))
+        again = LogManager(folders, CONFIG, broker_id=0, cluster_id="c", clock_ms=Clock())
+        again.start({})
+        assert read_offsets(present(again.get(LEADER))) == list(range(12))
 
 
 @pytest.mark.parametrize("seed", range(10))
