@@ -159,7 +159,7 @@ def load_log_steps(
         for base_offset, size_bytes in _segment_offsets(directory, names, observe)
     ]
     begins_by = max(recovery_point, log_start_offset or 0)
-    recovery_point = _possible_recovery_point(segments, recovery_point, observe)
+    recovery_point, is_contiguous = _evidence(segments, recovery_point, is_contiguous, observe)
     epochs, is_afresh = _load_epochs(directory, segments, MAX_OFFSET if clean_shutdown else recovery_point, observe)
     recovered = yield from _Recovery(
         tp, segments, epochs, recovery_point, begins_by, clean_shutdown, is_contiguous, scan, observe
@@ -200,13 +200,13 @@ def load_log_steps(
     return log, recovered.dropped
 
 
-def _possible_recovery_point(segments: Sequence[Segment], recovery_point: int, observe: Observe) -> int:
-    """The recovery point, or 0 if the last segment cannot reach it."""
-    if not segments or recovery_point <= segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
-        return recovery_point
-    problem = f"cannot have been flushed up to offset {recovery_point}, although the recovery point says so"
+def _evidence(segments: Sequence[Segment], point: int, is_contiguous: bool, observe: Observe) -> tuple[int, bool]:
+    """The recovery point and ``is_contiguous``. 0 and False if the last segment cannot reach the recovery point."""
+    if not segments or point <= segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
+        return point, is_contiguous
+    problem = f"cannot have been flushed up to offset {point}, although the recovery point says so"
     observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
-    return 0
+    return 0, False
 
 
 def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
