@@ -180,6 +180,7 @@ def load_log_steps(
     found = FoundStart(tp, log_start_offset, segments[0].base_offset, epochs.entries, clean_shutdown)
     config = found.config(config)
     start_offset = found.log_start_offset(config)
+    epochs.syncs_each_write = config.is_tiered
     epochs.truncate_from_start(start_offset)
     log = Log(
         tp,

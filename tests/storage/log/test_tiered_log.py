@@ -113,6 +113,21 @@ def test_a_power_loss_leaves_the_epochs_of_remote_records(seed: int) -> None:
         assert again.leader_epochs.entries[:2] == [(0, 0), (3, 12)]
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_power_loss_after_a_start_leaves_the_epochs_of_remote_records(seed: int) -> None:
+    """A start moves the first epoch to the log start offset."""
+    disk = SimDisk(lambda: T0)
+    with files.use(disk):
+        log = tiered(Path("/broker"))
+        append(log, batch(), leader_epoch=3)
+        apply_local_retention(log, copied(0, 2), T0 + 100_000)
+        log.flush()
+        reopen(log, recovery_point=13, log_start_offset=2)
+        disk.lose_power("/broker", Random(seed))
+        again, _ = reopen(log, recovery_point=13, log_start_offset=2)
+        assert again.leader_epochs.entries == [(0, 2), (3, 12)]
+
+
 def test_a_start_without_the_checkpoint_begins_at_the_first_segment(tmp_path: Path) -> None:
     """The topic became tiered after its last checkpoint, and no local segment has been deleted since."""
     log = tiered(tmp_path)
