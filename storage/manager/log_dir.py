@@ -173,16 +173,15 @@ class LogDir:
                 found.append((tp, f"{self.path}/{name}"))
         return sorted(found)
 
-    def leave_futures(self) -> None:
-        """Leave the copies of an earlier run, with their values in the checkpoints, for a start that can tell which are
-        complete."""
-        self._unsettled = {tp for tp, _ in self.futures_left()}
+    def keep_checkpointed(self, tp: TopicPartition) -> None:
+        """Keep the checkpointed values of a copy that stays for a later start."""
+        self._unsettled.add(tp)
 
     def leave_future(self, tp: TopicPartition) -> None:
         """Forget a copy whose original is in a directory that failed, and keep its files and checkpointed values. If
         the original never returns, the copy's records may be the only ones."""
         self.futures.pop(tp).segments.close_files()
-        self._unsettled.add(tp)
+        self.keep_checkpointed(tp)
 
     def put_aside(self, tp: TopicPartition, directory: str) -> None:
         """Rename an incomplete copy, so that ``resume_deletions`` deletes it."""

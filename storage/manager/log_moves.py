@@ -41,12 +41,10 @@ class LogMoves:
         """Promote the copies whose logs are gone: complete ones, whose logs an earlier run had already removed, and
         those whose logs were in a directory that failed and is no longer used. That run's other moves start again.
 
-        If a directory is missing, it is unknown which copies are valid, so nothing changes. Returns the logs to open.
+        If a directory is missing, its logs are unknown, so copies without a log stay for a later start. Copies whose
+        logs are here are outdated in any case: left beside a later move's copy, they could be promoted instead of it.
+        Returns the logs to open.
         """
-        if not are_all_here:
-            for log_dir in found:
-                log_dir.leave_futures()
-            return found
         present = {tp for partitions in found.values() for tp, _ in partitions}
         settled = {}
         for log_dir, partitions in found.items():
@@ -55,6 +53,8 @@ class LogMoves:
                 if tp in present:
                     log_dir.put_aside(tp, directory)
                     self.interrupted[tp] = Path(log_dir.path)
+                elif not are_all_here:
+                    log_dir.keep_checkpointed(tp)
                 else:
                     settled[log_dir].append((tp, log_dir.promote(tp, directory)))
                     present.add(tp)

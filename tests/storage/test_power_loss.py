@@ -350,6 +350,36 @@ def test_a_folder_that_is_moved_by_hand_needs_its_recovery_point(tmp_path: Path,
         assert sorted(path.name for path in kept.glob("*.log")) == [f"{base:020d}.log" for base in (4, 6, 8, 10)]
 
 
+def test_a_copy_whose_log_is_served_does_not_count_as_a_later_complete_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier start lacked a directory, but not the one with the log, so that this start could judge the copy."""
+    folders = [tmp_path / name for name in "abcd"]
+
+    def begun() -> LogManager:
+        logs = LogManager(folders, CONFIG, broker_id=0, cluster_id="c", clock_ms=Clock())
+        logs.start({})
+        return logs
+
+    logs = begun()
+    log = filled(logs)
+    log.flush()
+    assert logs.log_dir_of(LEADER) == folders[0]
+    logs.moves.begin_future(LEADER, folders[1])
+    crash(logs)
+    missing = folders[2].rename(tmp_path / "missing")
+    folders[2].write_text("not a directory")
+    without = begun()
+    assert without.moves.interrupted == {LEADER: folders[1]}
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(LogDir, "adopt_future", _fails_to_adopt)
+        move(without, present(without.get(LEADER)), folders[3])
+    crash(without)
+    folders[2].unlink()
+    missing.rename(folders[2])
+    assert read_offsets(present(begun().get(LEADER))) == list(range(12))
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_a_copy_that_was_given_up_does_not_count_as_a_later_complete_one(
     seed: int, monkeypatch: pytest.MonkeyPatch
