@@ -76,7 +76,7 @@ class LogDir:
         "_checkpointed_cleaner_offsets", "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points",
         "_has_unsynced_deletion", "_lock", "_log_start_offsets_on_disk",
         "_named", "_prepared_count", "_random", "_recovery_points_on_disk", "_unsettled", "_write_lock", "_written",
-        "futures", "is_contiguous", "logs", "path",
+        "futures", "is_contiguous", "logs", "path", "promoted",
     )  # fmt: skip
 
     def __init__(self, path: str, random: Random = SYSTEM_RANDOM) -> None:
@@ -98,6 +98,9 @@ class LogDir:
         self.is_contiguous = False
         """True if no log in this directory can have a gap between segments after its recovery point."""
         self._named: set[TopicPartition] = set()  # partitions that a checkpoint may contain
+        self.promoted: set[TopicPartition] = set()
+        """Copies that became logs at this start. Neither the marker of a clean shutdown nor the checkpoints need to
+        account for them."""
         self._unsettled: set[TopicPartition] = set()  # copies for the next start, whose checkpointed values stay
 
     def open_steps(self, broker_id: int, cluster_id: str, observe: Observe = ignore) -> Iterator[None]:
@@ -192,6 +195,7 @@ class LogDir:
         path = f"{self.path}/{partition_dir(tp)}"
         files.rename(directory, path)
         sync_path(self.path)
+        self.promoted.add(tp)
         return path
 
     def adopt_future(self, tp: TopicPartition) -> None:

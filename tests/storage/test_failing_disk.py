@@ -187,6 +187,36 @@ def test_a_disk_that_fails_during_a_move_leaves_the_incomplete_copy(tmp_path: Pa
     again.shutdown()
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_incomplete_copy_that_is_served_is_checked(tmp_path: Path, is_clean: bool) -> None:
+    """It was never flushed, so that a clean stop does not account for its records, and it has no recovery point that
+    explains where it begins."""
+    disks = Disks(tmp_path, default_config=LogConfig(segment_bytes=150))
+    log = disks.log_in(disks.bad)
+    for _ in range(7):
+        append(log, batch())
+    future = disks.logs.moves.begin_future(log.tp, disks.good)
+    future.truncate_fully_and_start_at(2)
+    while (found := log.read(future.log_end_offset, 1).slice) is not None:
+        future.append_as_follower(found.read(), now_ms=T0)
+    assert [segment.base_offset for segment in future.segments] == [2, 4, 6]
+    disks.logs.fail_directory(log, IO_ERROR)
+    if is_clean:
+        disks.logs.shutdown()
+    else:
+        for log_dir in disks.logs.hosted.live_dirs:  # the process is killed
+            log_dir.close()
+    (damaged,) = disks.good.glob("*-future/*4.log")
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:-10] + bytes(10))  # a power loss leaves zeros
+    again = manager(disks.good)
+    again.start({})
+    served = present(again.get(log.tp))
+    assert [offset for offset, _ in read_values(served)] == [2, 3, 4]
+    assert (served.log_start_offset, append(served, batch()).first_offset) == (2, 5)
+    again.shutdown()
+
+
 def test_a_disk_that_fails_at_the_end_of_a_move_leaves_the_copy_with_its_recovery_point(
     tmp_path: Path, faults: FaultyFiles
 ) -> None:
