@@ -217,10 +217,10 @@ def test_an_incomplete_copy_that_is_served_is_checked(tmp_path: Path, is_clean: 
     again.shutdown()
 
 
-def test_a_disk_that_fails_at_the_end_of_a_move_leaves_the_copy_with_its_recovery_point(
+def test_a_disk_that_fails_at_the_end_of_a_move_leaves_the_copy_with_its_checkpoints(
     tmp_path: Path, faults: FaultyFiles
 ) -> None:
-    """Without the recovery point, the records before the copy's first segment would count as lost data."""
+    """Without the log start offset, deleted records would be back."""
     disks = Disks(tmp_path)
     log = disks.log_in(disks.bad)
     for _ in range(3):
@@ -228,6 +228,8 @@ def test_a_disk_that_fails_at_the_end_of_a_move_leaves_the_copy_with_its_recover
     future = disks.logs.moves.begin_future(log.tp, disks.good)
     future.truncate_fully_and_start_at(2)
     future.append_as_follower(present(log.read(2, 1_000).slice).read(), now_ms=T0)
+    future.follow_log_end()
+    future.increment_log_start_offset(3)
     future.flush()
     faults.fail("sync", disks.bad)
     with pytest.raises(OSError):
@@ -238,7 +240,7 @@ def test_a_disk_that_fails_at_the_end_of_a_move_leaves_the_copy_with_its_recover
     faults.heal()
     again = manager(disks.bad, disks.good)
     report = again.start({})
-    assert [offset for offset, _ in read_values(present(again.get(log.tp)))] == [2, 3]
+    assert [offset for offset, _ in read_values(present(again.get(log.tp)))] == [3]
     assert report.dropped == ()
     again.shutdown()
 
