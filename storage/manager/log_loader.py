@@ -191,8 +191,7 @@ def load_log_steps(
         ProducerState(observe),
         _load_topic_id(directory, observe),
     )
-    if cleaned_offset is not None:
-        log.cleaned_offset = _believed(log, cleaned_offset, observe)
+    log.cleaned_offset = None if cleaned_offset is None else _believed(log, cleaned_offset, observe)
     yield from _reload_steps(log, names, clean_shutdown, recovered.has_markers, observe)
     if recovered.has_gap or log.recovery_point < segments[0].base_offset:
         log.flush()  # so that the recovery point passes the gap
@@ -288,14 +287,13 @@ def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: i
     Kafka deletes them if the log start offset is after the log's end. Here they are kept, because the checkpoint may be
     wrong.
     """
-    target = set_aside(directory, log_start_offset, segments)
     count = "1 segment" if len(segments) == 1 else f"{len(segments)} segments"
     return Finding(
         directory,
         f"ends at offset {end_offset}, but its log start offset is {log_start_offset}",
         f"the log is now empty and begins there, so that no offset is reused; {count}, the first of them from "
         f"{segments[0].base_offset} on, are moved aside",
-        target,
+        set_aside(directory, log_start_offset, segments),
     )
 
 

@@ -1,7 +1,7 @@
 """Moves of logs to other log directories: a copy (the future) replaces the log.
 
 Source: LogManager.scala (maybeUpdatePreferredLogDir, replaceCurrentWithFutureLog)@3.9.
-Tests: tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
+Tests: tests/storage/manager/test_log_moves.py, tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
