@@ -1,8 +1,9 @@
 """Each leader epoch's start offset. Followers use these offsets to find where their log diverges.
 
 Epochs and offsets are kept in memory and in ``leader-epoch-checkpoint``. The first append of an epoch writes the file.
-Unlike in Kafka, the file becomes durable only when records are flushed (``prepare_sync``). Recovery reads the epochs
-after the recovery point from the batches.
+Unlike in Kafka, the file becomes durable only when records are flushed (``prepare_sync``), and a power loss may leave
+it empty. Recovery then reads the epochs from the batches. A tiered log's older batches are only in remote storage, so
+its file is synced with each write.
 Source: KIP-101, LeaderEpochFileCache.java@3.9.
 """
 
@@ -23,12 +24,14 @@ class LeaderEpochCache:
     """Epochs and their start offsets, both strictly ascending.
 
     ``written_epoch``: the newest epoch if the file is up to date; call ``assign`` before appending in another epoch.
+    ``syncs_each_write``: False by default.
     """
 
-    __slots__ = ("_epochs", "_path", "_starts", "_synced_count", "_write_count", "written_epoch")
+    __slots__ = ("_epochs", "_path", "_starts", "_synced_count", "_write_count", "syncs_each_write", "written_epoch")
 
     def __init__(self, path: str) -> None:
         self.written_epoch = NO_EPOCH
+        self.syncs_each_write = False
         self._write_count = self._synced_count = 0
         self._path = path
         self._epochs: list[int] = []
@@ -143,6 +146,9 @@ class LeaderEpochCache:
         return path, done
 
     def _write(self, *, durable: bool = False) -> None:
+        durable = durable or self.syncs_each_write
         write_atomically(self._path, format_checkpoint(self.entries), durable=durable)
         self.written_epoch = self.latest_epoch
         self._write_count += 1
+        if durable:
+            self._synced_count = self._write_count

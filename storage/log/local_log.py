@@ -48,6 +48,7 @@ class LocalLog:
         self.segments = segments
         self.log_start_offset, self.log_end_offset, self.recovery_point = offsets
         self.leader_epochs = leader_epochs
+        leader_epochs.syncs_each_write = config.is_tiered
         self.producers = producers
         self.topic_id = topic_id
         self.has_unwritten_id = self._has_unsynced_id = False
@@ -75,6 +76,7 @@ class LocalLog:
 
     def update_config(self, config: LogConfig) -> None:
         self.config = config
+        self.leader_epochs.syncs_each_write = config.is_tiered
         self.segments.active.update_config(config)
 
     def set_topic_id(self, topic_id: str) -> None:

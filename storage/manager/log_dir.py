@@ -75,8 +75,8 @@ class LogDir:
     __slots__ = (
         "_checkpointed_cleaner_offsets", "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points",
         "_has_unsynced_deletion", "_lock", "_log_start_offsets_on_disk",
-        "_named", "_prepared_count", "_random", "_recovery_points_on_disk", "_write_lock", "_written", "futures",
-        "is_contiguous", "logs", "path",
+        "_named", "_prepared_count", "_random", "_recovery_points_on_disk", "_unsettled", "_write_lock", "_written",
+        "futures", "is_contiguous", "logs", "path", "promoted",
     )  # fmt: skip
 
     def __init__(self, path: str, random: Random = SYSTEM_RANDOM) -> None:
@@ -98,6 +98,10 @@ class LogDir:
         self.is_contiguous = False
         """True if no log in this directory can have a gap between segments after its recovery point."""
         self._named: set[TopicPartition] = set()  # partitions that a checkpoint may contain
+        self.promoted: set[TopicPartition] = set()
+        """Copies that became logs at this start. Neither the marker of a clean shutdown nor the checkpoints need to
+        account for them."""
+        self._unsettled: set[TopicPartition] = set()  # copies for the next start, whose checkpointed values stay
 
     def open_steps(self, broker_id: int, cluster_id: str, observe: Observe = ignore) -> Iterator[None]:
         """Create and lock the directory, and check its owner. Between steps, a dead broker's cleaner process can end.
@@ -172,6 +176,16 @@ class LogDir:
                 found.append((tp, f"{self.path}/{name}"))
         return sorted(found)
 
+    def keep_checkpointed(self, tp: TopicPartition) -> None:
+        """Keep the checkpointed values of a copy that stays for a later start."""
+        self._unsettled.add(tp)
+
+    def leave_future(self, tp: TopicPartition) -> None:
+        """Forget a copy whose original is in a directory that failed, and keep its files and checkpointed values. If
+        the original never returns, the copy's records may be the only ones."""
+        self.futures.pop(tp).segments.close_files()
+        self.keep_checkpointed(tp)
+
     def put_aside(self, tp: TopicPartition, directory: str) -> None:
         """Rename an incomplete copy, so that ``resume_deletions`` deletes it."""
         files.rename(directory, f"{self.path}/{deleted_dir(tp, self._random)}")
@@ -181,6 +195,7 @@ class LogDir:
         path = f"{self.path}/{partition_dir(tp)}"
         files.rename(directory, path)
         sync_path(self.path)
+        self.promoted.add(tp)
         return path
 
     def adopt_future(self, tp: TopicPartition) -> None:
@@ -190,11 +205,13 @@ class LogDir:
         sync_path(self.path)
 
     def delete_future(self, tp: TopicPartition, now_ms: int) -> None:
-        """Delete a copy without delay."""
+        """Delete a copy without delay, and durably: after a power loss, an incomplete copy must not count as the
+        complete one of a later move."""
         log = self.futures.pop(tp)
         path = f"{self.path}/{deleted_dir(tp, self._random)}"
         log.rename_to_delete(path)
         self._deleted.append(_DeletedLog(now_ms, path, log))
+        sync_path(self.path)
 
     def resume_deletions(self, now_ms: int) -> None:
         found = files.list_directory(self.path)
@@ -275,6 +292,7 @@ class LogDir:
     def forget_deleted(self, tp: TopicPartition) -> None:
         """Durably remove an earlier log of this name from the checkpoints, so that after a crash its values do not
         apply to a new log."""
+        self._unsettled.discard(tp)
         if tp not in self._named:
             return
         self._named.clear()
@@ -309,9 +327,13 @@ class LogDir:
             del self.logs[tp]
 
     def prepare_recovery_points(self) -> Callable[[], None]:
-        offsets = {tp: log.recovery_point for tp, log in self.logs.items()}
+        left = self._of_unsettled(self._recovery_points_on_disk)
+        offsets = left | {tp: log.recovery_point for tp, log in self.logs.items()}
         mark = {checkpoints.CONTIGUOUS: 0} if self.is_contiguous else {}
         return self._prepare(RECOVERY_POINT_CHECKPOINT, offsets | mark)
+
+    def _of_unsettled(self, on_disk: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: on_disk[tp] for tp in self._unsettled if tp in on_disk}
 
     def recovery_point_on_disk(self, tp: TopicPartition) -> int:
         """The checkpointed recovery point; 0 if there is none."""
@@ -335,7 +357,7 @@ class LogDir:
             for tp, log in self.logs.items()
             if log.log_start_offset > log.segments[0].base_offset or log.config.is_tiered
         }
-        return self._prepare(LOG_START_OFFSET_CHECKPOINT, moved)
+        return self._prepare(LOG_START_OFFSET_CHECKPOINT, self._of_unsettled(self._log_start_offsets_on_disk) | moved)
 
     def prepare_high_watermarks(self) -> Callable[[], None] | None:
         """Write the high watermarks; None if they are unchanged since the last call."""
@@ -347,7 +369,9 @@ class LogDir:
 
     def prepare_cleaner_offsets(self) -> Callable[[], None] | None:
         """Write the cleaner offsets; None if they are unchanged since the last call."""
-        offsets = {tp: log.cleaned_offset for tp, log in self.logs.items() if log.cleaned_offset is not None}
+        offsets = self._of_unsettled(self._checkpointed_cleaner_offsets) | {
+            tp: log.cleaned_offset for tp, log in self.logs.items() if log.cleaned_offset is not None
+        }
         if offsets == self._checkpointed_cleaner_offsets:
             return None
         self._checkpointed_cleaner_offsets = offsets

@@ -159,7 +159,7 @@ def load_log_steps(
         for base_offset, size_bytes in _segment_offsets(directory, names, observe)
     ]
     begins_by = max(recovery_point, log_start_offset or 0)
-    recovery_point = _possible_recovery_point(segments, recovery_point, observe)
+    recovery_point, is_contiguous = _evidence(segments, recovery_point, is_contiguous, observe)
     epochs, is_afresh = _load_epochs(directory, segments, MAX_OFFSET if clean_shutdown else recovery_point, observe)
     recovered = yield from _Recovery(
         tp, segments, epochs, recovery_point, begins_by, clean_shutdown, is_contiguous, scan, observe
@@ -180,6 +180,7 @@ def load_log_steps(
     found = FoundStart(tp, log_start_offset, segments[0].base_offset, epochs.entries, clean_shutdown)
     config = found.config(config)
     start_offset = found.log_start_offset(config)
+    epochs.syncs_each_write = config.is_tiered
     epochs.truncate_from_start(start_offset)
     log = Log(
         tp,
@@ -190,8 +191,7 @@ def load_log_steps(
         ProducerState(observe),
         _load_topic_id(directory, observe),
     )
-    if cleaned_offset is not None:
-        log.cleaned_offset = _believed(log, cleaned_offset, observe)
+    log.cleaned_offset = None if cleaned_offset is None else _believed(log, cleaned_offset, observe)
     yield from _reload_steps(log, names, clean_shutdown, recovered.has_markers, observe)
     if recovered.has_gap or log.recovery_point < segments[0].base_offset:
         log.flush()  # so that the recovery point passes the gap
@@ -200,13 +200,13 @@ def load_log_steps(
     return log, recovered.dropped
 
 
-def _possible_recovery_point(segments: Sequence[Segment], recovery_point: int, observe: Observe) -> int:
-    """The recovery point, or 0 if the last segment cannot reach it."""
-    if not segments or recovery_point <= segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
-        return recovery_point
-    problem = f"cannot have been flushed up to offset {recovery_point}, although the recovery point says so"
+def _evidence(segments: Sequence[Segment], point: int, is_contiguous: bool, observe: Observe) -> tuple[int, bool]:
+    """The recovery point and ``is_contiguous``. 0 and False if the last segment cannot reach the recovery point."""
+    if not segments or point <= segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
+        return point, is_contiguous
+    problem = f"cannot have been flushed up to offset {point}, although the recovery point says so"
     observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
-    return 0
+    return 0, False
 
 
 def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
@@ -287,14 +287,13 @@ def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: i
     Kafka deletes them if the log start offset is after the log's end. Here they are kept, because the checkpoint may be
     wrong.
     """
-    target = set_aside(directory, log_start_offset, segments)
     count = "1 segment" if len(segments) == 1 else f"{len(segments)} segments"
     return Finding(
         directory,
         f"ends at offset {end_offset}, but its log start offset is {log_start_offset}",
         f"the log is now empty and begins there, so that no offset is reused; {count}, the first of them from "
         f"{segments[0].base_offset} on, are moved aside",
-        target,
+        set_aside(directory, log_start_offset, segments),
     )
 
 

@@ -1,11 +1,10 @@
 """Moves of logs to other log directories: a copy (the future) replaces the log.
 
 Source: LogManager.scala (maybeUpdatePreferredLogDir, replaceCurrentWithFutureLog)@3.9.
-Tests: tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
+Tests: tests/storage/manager/test_log_moves.py, tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -34,17 +33,18 @@ class LogMoves:
         for tp in [tp for tp, its_dir in futures.items() if its_dir is log_dir]:
             del futures[tp]
         for tp in lost:
-            with suppress(OSError):  # that directory is offline, too
-                self.delete_future(tp)
+            target = futures.pop(tp, None)
+            if target is not None:
+                target.leave_future(tp)
 
     def settle(self, found: FoundLogs, *, are_all_here: bool) -> FoundLogs:
-        """Promote the complete copies whose logs an earlier run had already removed; that run's other moves start
-        again.
+        """Promote the copies whose logs are gone: complete ones, whose logs an earlier run had already removed, and
+        those whose logs were in a directory that failed and is no longer used. That run's other moves start again.
 
-        If a directory is missing, it is unknown which copies are valid, so nothing changes. Returns the logs to open.
+        If a directory is missing, its logs are unknown, so copies without a log stay for a later start. Copies whose
+        logs are here are outdated in any case: left beside a later move's copy, they could be promoted instead of it.
+        Returns the logs to open.
         """
-        if not are_all_here:
-            return found
         present = {tp for partitions in found.values() for tp, _ in partitions}
         settled = {}
         for log_dir, partitions in found.items():
@@ -53,6 +53,8 @@ class LogMoves:
                 if tp in present:
                     log_dir.put_aside(tp, directory)
                     self.interrupted[tp] = Path(log_dir.path)
+                elif not are_all_here:
+                    log_dir.keep_checkpointed(tp)
                 else:
                     settled[log_dir].append((tp, log_dir.promote(tp, directory)))
                     present.add(tp)
@@ -121,6 +123,7 @@ class LogMoves:
             old_dir.delete(tp, self._hosted.clock_ms())
             sync_path(old_dir.path)
         except OSError as error:
+            new_dir.leave_future(tp)
             old_dir.logs[tp] = old  # the log fails with its directory
             self._hosted.take_offline(old_dir, error)
             raise

@@ -174,9 +174,9 @@ def open_directory(
             settings.clock_ms(),
             recovery_point=recovery_points.get(tp, 0),
             log_start_offset=start_offsets.get(tp),
-            clean_shutdown=clean,
+            clean_shutdown=clean and tp not in log_dir.promoted,
             cleaned_offset=cleaner_offsets.get(tp),
-            is_contiguous=log_dir.is_contiguous,
+            is_contiguous=log_dir.is_contiguous and tp not in log_dir.promoted,
         )
         log.update_high_watermark(high_watermarks.get(tp, 0))
         return log, dropped

@@ -234,7 +234,7 @@ class LogSegments:
         """
         self.settle()
         replacing = self._replacing = self._replace(list(replaced), size_bytes, config, now_ms)
-        return replacing
+        return (sync for sync in replacing)  # if the caller stops, ``settle`` can still finish the replacement
 
     def _replace(
         self, replaced: list[Segment], size_bytes: int, config: LogConfig, now_ms: int
@@ -260,12 +260,13 @@ class LogSegments:
         self._replacing = None
 
     def settle(self) -> None:
-        """Finish a replacement that waits for an fsync."""
-        replacing, self._replacing = self._replacing, None
+        """Finish a replacement that waits for an fsync. Raises: OSError; the next call then tries again."""
+        replacing = self._replacing
         if replacing is not None:
-            sync_path(self.directory)  # the last requested fsync may still be running
+            sync_path(self.directory)  # the last requested fsync may still be running, or have failed
             for sync in replacing:
                 sync()
+            self._replacing = None
 
     def take_due(self, now_ms: int) -> list[Callable[[], None]]:
         """Functions for any thread that delete the files of segments whose delay is over. Slices stay readable."""

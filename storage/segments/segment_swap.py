@@ -71,7 +71,7 @@ def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = 
     names = _remove_temporary(directory, names)
     swapped = [found[0] for name in names if (found := parse_offset_file(name)) and found[1] == _LOG_SWAP]
     if swapped:
-        names = _remove_replaced(directory, names, min(swapped), max(_end_offset(directory, each) for each in swapped))
+        names = _remove_replaced(directory, names, [(each, _end_offset(directory, each)) for each in swapped])
         sync_path(directory)
     present = set(names)
     was_swapping = False
@@ -143,13 +143,21 @@ def _remove_temporary(directory: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in gone]
 
 
-def _remove_replaced(directory: str, names: Sequence[str], start_offset: int, end_offset: int) -> list[str]:
-    """Remove the segments in ``[start_offset, end_offset)`` that ``.swap`` files replace."""
+def _remove_replaced(directory: str, names: Sequence[str], swapped: Sequence[tuple[int, int]]) -> list[str]:
+    """Remove the segments that ``.swap`` files replace.
+
+    ``swapped``: (start offset, end offset) of each ``.log.swap`` file. Unlike in Kafka, segments between two of them
+    stay, because the files may belong to different cleanings.
+    """
     remaining = []
     for name in names:
         found = parse_offset_file(name)
-        if found and not name.endswith(SWAP_SUFFIX) and (
-            start_offset <= found[0] < end_offset or (found[0] == start_offset and found[1] in INDEX_SUFFIXES)
+        if (
+            found
+            and not name.endswith(SWAP_SUFFIX)
+            and any(
+                start <= found[0] < end or (found[0] == start and found[1] in INDEX_SUFFIXES) for start, end in swapped
+            )
         ):
             remove_file(f"{directory}/{name}")
         else:

@@ -107,8 +107,8 @@ SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] 
     ),
     "a start removes what a cleaned segment replaces": (
         segment_swap,
-        "        names = _remove_replaced(directory, names, min(swapped), max(_end_offset(directory, each)"
-        " for each in swapped))\n",
+        "        names = _remove_replaced(directory, names, [(each, _end_offset(directory, each))"
+        " for each in swapped])\n",
         "", kills,
     ),
     "a truncation voids a cleaning": (

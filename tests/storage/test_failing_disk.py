@@ -9,7 +9,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.log_manager import LogManager
-from tests.storage.faults import NO_SPACE, FaultyFiles
+from tests.storage.faults import IO_ERROR, NO_SPACE, FaultyFiles
 from tests.storage.helpers import T0, Clock, append, batch, present, read_values
 from tests.storage.manager.test_log_manager import manager
 
@@ -166,6 +166,82 @@ def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path: Path, f
     assert list(report.offline_directories) == [str(disks.bad)]
     assert again.live_directories == [disks.good]
     assert len(read_values(present(again.get(log.tp)))) == 1
+    again.shutdown()
+
+
+def test_a_disk_that_fails_during_a_move_leaves_the_incomplete_copy(tmp_path: Path) -> None:
+    """If the disk never works again, the copy has the only records. The operator removes the disk from log.dirs."""
+    disks = Disks(tmp_path)
+    log = disks.log_in(disks.bad)
+    copied = read_values(log)
+    future = disks.logs.moves.begin_future(log.tp, disks.good)
+    future.append_as_follower(present(log.read(0, 1_000).slice).read(), now_ms=T0)
+    append(log, batch())
+    disks.logs.fail_directory(log, IO_ERROR)
+    assert disks.logs.moves.future(log.tp) is None
+    disks.logs.upkeep.delete_due(T0 + 10**6)
+    disks.logs.shutdown()
+    again = manager(disks.good)
+    again.start({})
+    assert read_values(present(again.get(log.tp))) == copied != []
+    again.shutdown()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_incomplete_copy_that_is_served_is_checked(tmp_path: Path, is_clean: bool) -> None:
+    """It was never flushed, so that a clean stop does not account for its records, and it has no recovery point that
+    explains where it begins."""
+    disks = Disks(tmp_path, default_config=LogConfig(segment_bytes=150))
+    log = disks.log_in(disks.bad)
+    for _ in range(7):
+        append(log, batch())
+    future = disks.logs.moves.begin_future(log.tp, disks.good)
+    future.truncate_fully_and_start_at(2)
+    while (found := log.read(future.log_end_offset, 1).slice) is not None:
+        future.append_as_follower(found.read(), now_ms=T0)
+    assert [segment.base_offset for segment in future.segments] == [2, 4, 6]
+    disks.logs.fail_directory(log, IO_ERROR)
+    if is_clean:
+        disks.logs.shutdown()
+    else:
+        for log_dir in disks.logs.hosted.live_dirs:  # the process is killed
+            log_dir.close()
+    (damaged,) = disks.good.glob("*-future/*4.log")
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[:-10] + bytes(10))  # a power loss leaves zeros
+    again = manager(disks.good)
+    again.start({})
+    served = present(again.get(log.tp))
+    assert [offset for offset, _ in read_values(served)] == [2, 3, 4]
+    assert (served.log_start_offset, append(served, batch()).first_offset) == (2, 5)
+    again.shutdown()
+
+
+def test_a_disk_that_fails_at_the_end_of_a_move_leaves_the_copy_with_its_checkpoints(
+    tmp_path: Path, faults: FaultyFiles
+) -> None:
+    """Without the log start offset, deleted records would be back."""
+    disks = Disks(tmp_path)
+    log = disks.log_in(disks.bad)
+    for _ in range(3):
+        append(log, batch())
+    future = disks.logs.moves.begin_future(log.tp, disks.good)
+    future.truncate_fully_and_start_at(2)
+    future.append_as_follower(present(log.read(2, 1_000).slice).read(), now_ms=T0)
+    future.follow_log_end()
+    future.increment_log_start_offset(3)
+    future.flush()
+    faults.fail("sync", disks.bad)
+    with pytest.raises(OSError):
+        disks.logs.moves.replace_by_future(log.tp)
+    disks.logs.upkeep.checkpoint()
+    for log_dir in disks.logs.hosted.live_dirs:  # the process is killed
+        log_dir.close()
+    faults.heal()
+    again = manager(disks.bad, disks.good)
+    report = again.start({})
+    assert [offset for offset, _ in read_values(present(again.get(log.tp)))] == [3]
+    assert report.dropped == ()
     again.shutdown()
 
 

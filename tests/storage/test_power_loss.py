@@ -277,6 +277,33 @@ def test_a_moved_log_takes_its_recovery_point_along(tmp_path: Path) -> None:
     assert (again.log_end_offset, report.dropped) == (9, ())
 
 
+@pytest.mark.parametrize("has_entry", [True, False])
+def test_a_folder_that_is_moved_by_hand_needs_its_recovery_point(tmp_path: Path, has_entry: bool) -> None:
+    """After an unclean stop, only the recovery point tells this log from a new one whose first segment is lost. Without
+    it the records are moved aside."""
+    logs = manager(tmp_path)
+    logs.start({})
+    log = filled(logs)
+    log.flush()
+    log.increment_log_start_offset(4)
+    assert log.delete_old_segments(T0) == 2
+    logs.upkeep.checkpoint()
+    source = logs.log_dir_of(LEADER)
+    (target,) = (each for each in logs.live_directories if each != source)
+    crash(logs)
+    (source / "led-0").rename(target / "led-0")
+    assert (source / RECOVERY_POINTS).read_text() == "0\n2\n__kafka_zk_contiguous 0 0\nled 0 12\n"
+    if has_entry:
+        (target / RECOVERY_POINTS).write_text("0\n2\n__kafka_zk_contiguous 0 0\nled 0 12\n")
+    again = manager(tmp_path)
+    report = again.start({})
+    if has_entry:
+        assert (read_offsets(present(again.get(LEADER))), report.dropped) == (list(range(4, 12)), ())
+    else:
+        kept = Path(present(report.dropped[0].kept_as))
+        assert sorted(path.name for path in kept.glob("*.log")) == [f"{base:020d}.log" for base in (4, 6, 8, 10)]
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_the_end_of_a_log_without_its_last_records_is_durable(tmp_path: Path, seed: int) -> None:
     """The log's end is the offset in the name of the segment that begins there."""

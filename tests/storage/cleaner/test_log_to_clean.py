@@ -1,5 +1,7 @@
 """Which part of a log may be cleaned, when cleaning is due, and what happens to a cleaning whose log changes."""
 
+import errno
+from collections.abc import Generator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.segments.index_check import next_offset
 from tests.storage.compacted import SMALL, records
 from tests.storage.done_here import clean_here, swap_here
+from tests.storage.faults import FaultyFiles
 from tests.storage.helpers import T0, append, batch, new_log, read_offsets, remove_due, reopen
 
 LAG_MS = 60_000
@@ -205,6 +208,44 @@ def test_a_log_that_is_cut_amid_a_swap_stays_cut(tmp_path: Path, step: int, to: 
     log.flush()
     again, dropped = reopen(log, recovery_point=log.recovery_point)
     assert dropped is None and read_offsets(again) == expected
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_an_abandoned_swap_is_ended_before_the_log_is_cut(tmp_path: Path, step: int) -> None:
+    """Otherwise, the next start would replace what was written after the cut by the truncated records."""
+    log = compacted(tmp_path)
+    started, (made,), _ = cleaning(log)
+    steps = started.swap_steps(made, T0)
+    for sync in islice(steps, step + 1):
+        sync()
+    assert isinstance(steps, Generator)
+    steps.close()  # as if the cleaner got an error from an fsync, and stopped
+    log.truncate_to(3)
+    append(log, batch(1, key=b"other"))
+    log.flush()
+    assert not [path for path in log.directory.iterdir() if path.suffix == ".swap"]
+    again, _ = reopen(log, recovery_point=log.recovery_point)
+    assert read_offsets(again) == read_offsets(log) == [3]
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_a_swap_that_could_not_be_ended_is_ended_before_the_log_is_cut(
+    tmp_path: Path, faults: FaultyFiles, step: int
+) -> None:
+    """The next cleaning meets the same shortage of descriptors, which does not take the directory offline."""
+    log = compacted(tmp_path)
+    started, (made,), _ = cleaning(log)
+    for sync in islice(started.swap_steps(made, T0), step + 1):
+        sync()
+    faults.fail("sync", log.directory, OSError(errno.EMFILE, "Too many open files"))
+    with pytest.raises(OSError, match="Too many"):
+        log.segments.settle()
+    faults.heal()
+    log.truncate_to(3)
+    append(log, batch(1, key=b"other"))
+    log.flush()
+    again, _ = reopen(log, recovery_point=log.recovery_point)
+    assert read_offsets(again) == read_offsets(log) == [3]
 
 
 def test_an_fsync_that_is_under_way_is_not_taken_for_done(tmp_path: Path) -> None:

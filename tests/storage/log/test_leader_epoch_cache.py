@@ -139,3 +139,6 @@ def test_a_checkpoint_is_synced_once_for_each_change(tmp_path: Path) -> None:
     cache.assign(4, 30)
     done()
     assert path == cache.prepare_sync()[0] is not None
+    cache.syncs_each_write = True  # as for a tiered log
+    cache.assign(5, 40)
+    assert cache.prepare_sync()[0] is None

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from kafka_zk.sim.machine.disk import SimDisk
+from kafka_zk.storage.files import files
 from kafka_zk.storage.files.errors import OffsetMovedToTieredStorage, OffsetOutOfRange
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.producer_snapshot import decode_snapshot
@@ -93,6 +96,36 @@ def test_a_start_keeps_offsets_and_epochs_of_remote_records(tmp_path: Path, clea
     assert (again.log_start_offset, again.local_log_start_offset, again.log_end_offset) == (1, 4, 13)
     assert again.leader_epochs.entries == [(0, 1), (3, 12)]
     assert again.producers.producers[7].last_offset == 11
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_power_loss_leaves_the_epochs_of_remote_records(seed: int) -> None:
+    """No local batch has them, and consumers cannot read remote records without them."""
+    disk = SimDisk(lambda: T0)
+    with files.use(disk):
+        log = tiered(Path("/broker"))
+        append(log, batch(), leader_epoch=3)
+        apply_local_retention(log, copied(0, 2), T0 + 100_000)
+        log.flush()
+        append(log, batch(), leader_epoch=5)
+        disk.lose_power("/broker", Random(seed))
+        again, _ = reopen(log, recovery_point=13)
+        assert again.leader_epochs.entries[:2] == [(0, 0), (3, 12)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_power_loss_after_a_start_leaves_the_epochs_of_remote_records(seed: int) -> None:
+    """A start moves the first epoch to the log start offset."""
+    disk = SimDisk(lambda: T0)
+    with files.use(disk):
+        log = tiered(Path("/broker"))
+        append(log, batch(), leader_epoch=3)
+        apply_local_retention(log, copied(0, 2), T0 + 100_000)
+        log.flush()
+        reopen(log, recovery_point=13, log_start_offset=2)
+        disk.lose_power("/broker", Random(seed))
+        again, _ = reopen(log, recovery_point=13, log_start_offset=2)
+        assert again.leader_epochs.entries == [(0, 2), (3, 12)]
 
 
 def test_a_start_without_the_checkpoint_begins_at_the_first_segment(tmp_path: Path) -> None:

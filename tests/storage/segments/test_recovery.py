@@ -394,6 +394,17 @@ def test_an_impossible_recovery_point_does_not_empty_the_log(tmp_path: Path) -> 
     assert read_offsets(recovered) == list(range(begin, log.log_end_offset))
 
 
+def test_an_impossible_recovery_point_makes_no_gap_lost_data(tmp_path: Path) -> None:
+    """The correct recovery point may be after the gap, which compaction would then have left. Kafka keeps the records,
+    too."""
+    log, _ = filled(tmp_path, 12, segment_bytes=300)
+    os.unlink(log.segments[1].path)
+    gap = range(log.segments[1].base_offset, log.segments[2].base_offset)
+    recovered, dropped = reopen(log, recovery_point=1 << 40)
+    assert dropped is None
+    assert read_offsets(recovered) == [offset for offset in range(log.log_end_offset) if offset not in gap]
+
+
 @pytest.mark.parametrize(
     "kept",
     [

@@ -124,6 +124,16 @@ def test_an_empty_swap_segment_takes_the_place_of_its_own(tmp_path: Path) -> Non
     assert start(log) == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_segment_between_two_that_are_swapped_in_stays(log: Log) -> None:
+    """Here, the original segments at 0 and 4 stand for the results of two cleanings."""
+    for suffix in FILES:
+        for number in (0, 4):
+            path = log.directory / base(number, suffix)
+            shutil.copy(path, f"{path}.swap")
+        (log.directory / (base(0, suffix) + ".cleaned")).unlink()
+    assert start(log) == OLD
+
+
 def test_a_split_of_kafkas_that_is_complete_goes_on(log: Log) -> None:
     """Several segments together replace one. Here, the original segments stand for one that was split into three."""
     for number in (0, 2, 4):
