@@ -119,7 +119,7 @@ def test_the_check_of_a_bucket_finds_nothing_wrong(tmp_path: Path, store: Noting
     storage_on(store, settings).copy(SEGMENT, data(tmp_path))
     layout = AivenLayout("p/")
     sizes = parse_manifest(store.get(layout.manifest_key(SEGMENT), 2000)).sizes
-    listed = dict(store.list("p/"))
+    listed = {each.key: each.size_bytes for each in store.list("p/")}
     assert sizes.original_bytes == SEGMENT.size_bytes
     assert {each.key: each.size_bytes or listed[each.key] for each in layout.objects(SEGMENT, sizes)} == listed
     assert {layout.owner(key) for key in listed} == {KeyOwner("t", T.topic_id, 0, SEGMENT.segment_id.id)}
