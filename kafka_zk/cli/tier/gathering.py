@@ -109,8 +109,7 @@ class TierReader:
             log = self._logs([tp])[tp]
         objects = list(self._storage.store.list(step.stem))
         return StepFacts(
-            round(time.time() * 1000), max(older_than_ms, LEAST_AGE_MS),
-            "the cluster does not have the topic, or does not show it to you" if topic is None else topic.is_tiered,
+            round(time.time() * 1000), max(older_than_ms, LEAST_AGE_MS), _is_tiered_topic(topic, tp),
             log, self._metadata.partitions.get(tp, RemotePartitionLog()),
             bool(self._unreadable) and self.metadata_partition_of(tp) in self._unreadable,
             frozenset(cluster.nodes), objects,
@@ -229,6 +228,16 @@ class TierReader:
             return str(error)
         expected = id_text(segment.segment_id.id)
         return manifest if manifest.segment_id == expected else f"it belongs to segment {manifest.segment_id:.30}"
+
+
+def _is_tiered_topic(topic: TopicFacts | None, tp: TopicIdPartition) -> bool | str:
+    """``topic``: the one with the id of ``tp``. With a wrong ``--storage``, a part of ``key.prefix`` seems to belong to
+    the topic's name; offsets and metadata of that name are another topic's."""
+    if topic is None:
+        return "the cluster does not have the topic, or does not show it to you"
+    if topic.name != tp.topic:
+        return f"the topic with its id is {topic.name}, so --storage may lack a part of key.prefix"
+    return topic.is_tiered
 
 
 def _is_tiered(answer: list[ConfigEntry] | BrokerError | str) -> bool | str:

@@ -2,17 +2,21 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.cli.main import run
 from kafka_zk.clients.connection.errors import KafkaTimeoutError
+from kafka_zk.clients.connection.list_offsets import ListedOffset
 from kafka_zk.clients.connection.metadata import ClusterMetadata, Node
 from kafka_zk.protocol.remote_log_metadata import decode_remote_log_record
+from kafka_zk.storage.tiered.aiven_layout import AivenLayout
 from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC, metadata_partition
 from kafka_zk.storage.tiered.object_store import FolderStore, ObjectStoreError
 from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogRecord
@@ -65,6 +69,19 @@ class LiveCluster(Cluster):
 
     def describe_cluster(self) -> ClusterMetadata:
         return replace(super().describe_cluster(), nodes={LIVE_BROKER: Node(LIVE_BROKER, "b1", 9092)})
+
+
+class PrefixedCluster(LiveCluster):
+    """A cluster that also has the topic ``dr-t``, whose records are all local."""
+
+    def describe_cluster(self) -> ClusterMetadata:
+        found = super().describe_cluster()
+        other = found.topics["other"]._replace(name="dr-t", topic_id=UUID(int=0xD))
+        return replace(found, topics={**found.topics, "dr-t": other})
+
+    def try_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, Any]:
+        local = {tp: ListedOffset(0, -1, 0) for tp in wanted if tp.topic == "dr-t"}
+        return {**super().try_offsets(wanted), **local}
 
 
 class Tier:
@@ -145,6 +162,23 @@ def test_the_plan_is_carried_out_and_nothing_is_wrong_any_more(tier: Tier, check
     tier.cluster.records = [[*tier.records, *tier.producer.sent]]
     tier.cluster.assign({})
     assert check(tier)[0] == 0
+
+
+def test_a_part_of_the_prefix_is_not_taken_for_the_name_of_another_topic(
+    tier: Tier, tmp_path: Path, check: Any
+) -> None:
+    """The brokers' ``key.prefix`` is ``dr-``, but the address is that of the whole folder. The objects of ``t`` then
+    seem to be orphans of ``dr-t``, which has no gap.
+    """
+    tier.folder, tier.cluster = tmp_path / "aiven", PrefixedCluster(finished(FIRST))
+    layout = AivenLayout("dr-")
+    Store(tier.folder, layout, FIRST)
+    for path in tier.folder.rglob("*"):
+        os.utime(path, (0, 0))
+    code, shown = check(tier, "--repair", "--execute")
+    assert code == 1
+    assert "the topic with its id is t, so --storage may lack a part of key.prefix" in shown
+    assert all((tier.folder / each.key).exists() for each in layout.objects(FIRST, None))
 
 
 def test_json_has_the_plan_and_the_results(tier: Tier, check: Any) -> None:
