@@ -2,8 +2,9 @@
 
 A repair deletes objects, so it must not guess. It deletes orphans of segments that the metadata do not know, copies of
 brokers that are gone, and segments whose deletion was begun. ``refusal`` is called twice for each step: for the plan,
-and with new facts right before the step is carried out. An object can be the only copy of an offset only if readers
-miss that offset. So as long as a partition has gaps, or missing or damaged objects, none of its objects is deleted.
+and with new facts right before the step is carried out. As long as a partition has gaps, or missing or damaged objects,
+none of its objects is deleted, because they can be the only copy of a record. The same holds for an orphan that no
+readable segment replaces: if the metadata lost its record, a leader may still rely on it and delete its own copy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ _HARMS = (Kind.MISSING, Kind.SIZE, Kind.GAP)
 @dataclass(frozen=True, slots=True)
 class RepairStep:
     """Deletes the objects of one segment. ``keys``: in the order of their deletion; some may not exist. ``sizes``: size
-    in bytes of those that exist, by key. ``segment``: None for an orphan.
+    in bytes of those that exist, by key. ``start_offset``: the segment's first offset. ``segment``: None for an orphan.
     """
 
     action: Action
@@ -51,6 +52,7 @@ class RepairStep:
     segment_id: UUID
     keys: tuple[str, ...]
     sizes: Mapping[str, int]
+    start_offset: int
     segment: RemoteLogSegmentMetadata | None = None
 
     @property
@@ -140,7 +142,7 @@ def _segment_step(facts: TierFacts, kind: Kind, segment: RemoteLogSegmentMetadat
     keys = tuple(each.key for each in reversed(facts.layout.objects(segment, None)))
     sizes = {key: facts.objects[key] for key in keys if key in facts.objects}
     tp, segment_id = segment.segment_id
-    return RepairStep(_ACTIONS[kind], tp, segment_id, keys, sizes, segment)
+    return RepairStep(_ACTIONS[kind], tp, segment_id, keys, sizes, segment.start_offset, segment)
 
 
 def _address_problem(facts: TierFacts, step: RepairStep, is_confirmed: bool) -> str | None:
@@ -167,37 +169,33 @@ def _orphan_steps(facts: TierFacts, finding: Finding) -> list[RepairStep]:
         tp = TopicIdPartition(owner.topic_id, owner.topic, owner.partition)
         ordered = tuple(sorted(keys, reverse=True))  # Aiven's manifest first: what remains is then no segment
         sizes = {key: facts.objects[key] for key in ordered}
-        found.append(RepairStep(Action.DELETE_ORPHAN, tp, segment_id, ordered, sizes))
+        found.append(RepairStep(Action.DELETE_ORPHAN, tp, segment_id, ordered, sizes, owner.start_offset))
     return found
 
 
 def refusal(step: RepairStep, facts: StepFacts) -> str | None:
     """Why the step must not be carried out at this moment; None if it may."""
-    return (
-        _log_refusal(facts)
-        or (_orphan_refusal(step, facts) if step.segment is None else _segment_refusal(step, step.segment, facts))
-        or _objects_refusal(step, facts)
-    )
-
-
-def _log_refusal(facts: StepFacts) -> str | None:
     if facts.is_tiered is False:
         return "remote.storage.enable of the topic is not true"
     if facts.is_tiered is not True:
         return f"whether the topic is tiered is not known: {facts.is_tiered}"
-    if isinstance(facts.log, str):
-        return f"gaps of the partition are not known: {facts.log}"
+    log = facts.log
+    if isinstance(log, str):
+        return f"gaps of the partition are not known: {log}"
     if facts.is_doubtful:
         return "records of the partition's metadata are not understood"
-    log = facts.log
     if any(gaps(facts.remote, log.lineage, log.log_start_offset, log.local_log_start_offset)):
         return "the partition has a gap, and these objects may be the only copy of its records"
-    return None
+    reason = _orphan_refusal(step, facts, log) if step.segment is None else _segment_refusal(step, step.segment, facts)
+    return reason or _objects_refusal(step, facts)
 
 
-def _orphan_refusal(step: RepairStep, facts: StepFacts) -> str | None:
+def _orphan_refusal(step: RepairStep, facts: StepFacts, log: LogFacts) -> str | None:
     if step.segment_id in facts.remote.segments:
         return "the metadata know the segment by now"
+    start = step.start_offset
+    if start >= log.log_start_offset and any(gaps(facts.remote, log.lineage, start, start + 1)):
+        return f"no readable segment has offset {start}: the metadata may have lost this one, and brokers may need it"
     return None
 
 

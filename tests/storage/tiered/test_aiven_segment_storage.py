@@ -122,7 +122,8 @@ def test_the_check_of_a_bucket_finds_nothing_wrong(tmp_path: Path, store: Noting
     listed = {each.key: each.size_bytes for each in store.list("p/")}
     assert sizes.original_bytes == SEGMENT.size_bytes
     assert {each.key: each.size_bytes or listed[each.key] for each in layout.objects(SEGMENT, sizes)} == listed
-    assert {layout.owner(key) for key in listed} == {KeyOwner("t", T.topic_id, 0, SEGMENT.segment_id.id)}
+    owner = KeyOwner("t", T.topic_id, 0, SEGMENT.segment_id.id, SEGMENT.start_offset)
+    assert {layout.owner(key) for key in listed} == {owner}
 
 
 def test_only_the_asked_range_is_read(tmp_path: Path, store: NotingStore) -> None:

@@ -143,6 +143,20 @@ def test_an_orphan_of_a_partition_without_metadata_is_kept_if_records_are_only_r
 
 
 @pytest.mark.parametrize(
+    ("start", "log_start", "is_kept"), [(0, 0, True), (0, 1, False), (29, 0, False), (30, 0, True)]
+)
+def test_an_orphan_that_no_readable_segment_replaces_is_kept(start: int, log_start: int, is_kept: bool) -> None:
+    """The leader has all records, or lost them together with the metadata. In both cases, it has no gap. Retention
+    may have deleted what begins before the log.
+    """
+    step = replace(orphan_step(), start_offset=start)
+    log = remote_log(*SEGMENTS) if start else RemotePartitionLog()
+    reason = refusal(step, now(step, log, log=LogFacts(log_start, log_start, [(0, 0)])))
+    assert (reason is not None) is is_kept
+    assert reason is None or f"no readable segment has offset {start}" in reason
+
+
+@pytest.mark.parametrize(
     ("changed", "live", "reason"),
     [
         (COPY, {GONE_BROKER}, "broker 7, which began the copy, is alive and may finish it"),
