@@ -10,6 +10,7 @@ readable segment replaces: if the metadata lost its record, a leader may still r
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -186,7 +187,8 @@ def refusal(step: RepairStep, facts: StepFacts) -> str | None:
         return "records of the partition's metadata are not understood"
     if any(gaps(facts.remote, log.lineage, log.log_start_offset, log.local_log_start_offset)):
         return "the partition has a gap, and these objects may be the only copy of its records"
-    reason = _orphan_refusal(step, facts, log) if step.segment is None else _segment_refusal(step, step.segment, facts)
+    segment = step.segment
+    reason = _orphan_refusal(step, facts, log) if segment is None else _segment_refusal(step, segment, facts, log)
     return reason or _objects_refusal(step, facts)
 
 
@@ -199,7 +201,9 @@ def _orphan_refusal(step: RepairStep, facts: StepFacts, log: LogFacts) -> str | 
     return None
 
 
-def _segment_refusal(step: RepairStep, segment: RemoteLogSegmentMetadata, facts: StepFacts) -> str | None:
+def _segment_refusal(
+    step: RepairStep, segment: RemoteLogSegmentMetadata, facts: StepFacts, log: LogFacts
+) -> str | None:
     if facts.remote.segments.get(step.segment_id) != segment:
         return "the metadata of the segment have changed since the check"
     if facts.now_ms - segment.event_timestamp_ms < facts.least_age_ms:
@@ -210,7 +214,21 @@ def _segment_refusal(step: RepairStep, segment: RemoteLogSegmentMetadata, facts:
         return "the metadata do not say which broker began the copy"
     if segment.broker_id in facts.live_brokers:
         return f"broker {segment.broker_id}, which began the copy, is alive and may finish it"
+    if not _is_of_lineage(segment, log):
+        return "the leader's log lost some of its records, and it may be their only copy"
     return None
+
+
+def _is_of_lineage(segment: RemoteLogSegmentMetadata, log: LogFacts) -> bool:
+    """False if an unclean election discarded records of the segment; those before the log start do not count."""
+    starts = dict(log.lineage)
+    starts[log.lineage[0][0]] = 0  # older offsets also belong to the first epoch
+    ends = {epoch: start - 1 for (epoch, _), (_, start) in pairwise(log.lineage)}
+    return all(
+        epoch in starts and starts[epoch] <= max(start, log.log_start_offset) and last <= ends.get(epoch, last)
+        for epoch, start, last in segment.epoch_ranges()
+        if last >= log.log_start_offset
+    )
 
 
 def _objects_refusal(step: RepairStep, facts: StepFacts) -> str | None:

@@ -169,6 +169,29 @@ def test_a_copy_that_may_be_in_progress_is_kept(changed: Any, live: set[int], re
     assert reason in (refusal(step, now(step, live_brokers=frozenset(live))) or "")
 
 
+@pytest.mark.parametrize(
+    ("epochs", "lineage", "log_start", "is_kept"),
+    [
+        ([(1, 20)], [(0, 0), (1, 15)], 0, False),
+        ([(0, 20), (1, 30)], [(0, 0), (1, 30)], 0, False),
+        ([(1, 20)], [(0, 0), (2, 20)], 0, True),  # the leader of epoch 1 was not in sync with that of epoch 2
+        ([(0, 20)], [(0, 0), (2, 39)], 0, True),  # the last record of epoch 0 was lost
+        ([(0, 20)], [(0, 0), (2, 40)], 0, False),
+        ([(1, 20)], [(0, 0), (1, 21), (2, 40)], 0, True),
+        ([(0, 20)], [(7, 0)], 0, True),  # the leader lost its disk
+        ([(0, 20), (1, 30)], [(1, 30)], 30, False),  # retention deleted epoch 0
+        ([(0, 20)], [(7, 40)], 40, False),
+    ],
+)
+def test_a_copy_of_records_that_the_leader_lost_is_kept(
+    epochs: Any, lineage: list[tuple[int, int]], log_start: int, is_kept: bool
+) -> None:
+    step = replace(copy_step(), segment=replace(COPY, leader_epochs=tuple(epochs)))
+    reason = refusal(step, now(step, log=LogFacts(log_start, log_start, lineage)))
+    assert (reason is not None) is is_kept
+    assert reason is None or "be their only copy" in reason
+
+
 @pytest.mark.parametrize("state", [FINISHED, DELETING])
 def test_a_copy_whose_state_has_changed_is_kept(state: Any) -> None:
     step = copy_step()
