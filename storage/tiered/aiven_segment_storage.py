@@ -59,6 +59,10 @@ _NAMES = {part: name for name, part in _PARTS.items()}
 _MANIFEST_CACHE_BYTES = 4 << 20
 _CHUNK_CACHE_BYTES = 32 << 20
 _MOST_CHUNK_BYTES = 64 << 20
+_LEAST_CHUNK_BYTES = 1024
+"""Smaller chunks are refused in segments of more than ``_MOST_SMALL_CHUNKS``: each chunk that is read takes about 500
+bytes of memory, whatever its size."""
+_MOST_SMALL_CHUNKS = 10_000
 _PIECE_BYTES = 1 << 20
 _MOST_ZSTD_GROWTH = 64
 """Maximum number of bytes that compression adds to a chunk, beyond 1/256 of its size; ZSTD_COMPRESSBOUND in zstd.h."""
@@ -304,6 +308,9 @@ def _check_chunks(manifest: SegmentManifest, chunk_bytes: int) -> None:
     """Raises InvalidManifest for chunks that would take too much memory."""
     if chunk_bytes > _MOST_CHUNK_BYTES:
         raise InvalidManifest(f"chunks of {chunk_bytes} bytes, but this broker reads at most {_MOST_CHUNK_BYTES}")
+    count = chunk_count(manifest.chunks.original_bytes, manifest.chunks.original_chunk_bytes)
+    if chunk_bytes < _LEAST_CHUNK_BYTES and count > _MOST_SMALL_CHUNKS:
+        raise InvalidManifest(f"{count} chunks of {chunk_bytes} bytes, too small for so many")
     growth = chunk_bytes // 256 + _MOST_ZSTD_GROWTH if manifest.is_compressed else 0
     growth += 0 if manifest.encryption is None else OVERHEAD_BYTES
     largest = manifest.chunks.largest_stored_bytes

@@ -203,6 +203,19 @@ def test_encrypted_chunks_that_are_too_large_for_memory_are_refused(
         storage_with(store, ring).read(SEGMENT, 0, 1)
 
 
+def test_many_tiny_chunks_are_refused(tmp_path: Path, store: NotingStore, ring: KeyRing) -> None:
+    """A manifest of a few hundred bytes would make a broker keep and decrypt one chunk for each byte of a fetch."""
+    size = 1 << 20
+    large = replace(SEGMENT, size_bytes=size)
+    storage_with(store, ring, ChunkSettings(size)).copy(large, data(tmp_path, bytes(size)))
+    path = path_of(tmp_path, ".rsm-manifest")
+    index = FixedChunkIndex(1, size, 1 + OVERHEAD_BYTES, 1 + OVERHEAD_BYTES)
+    path.write_bytes(changed(chunkIndex=index.document())(path.read_bytes()))
+    with pytest.raises(ObjectStoreError, match=r"\.rsm-manifest: 1048576 chunks of 1 bytes, too small for so many"):
+        storage_with(store, ring).read(large, 0, size)
+    assert not store.ranges
+
+
 def test_the_limit_of_a_part_is_that_of_its_content(tmp_path: Path, store: NotingStore, ring: KeyRing) -> None:
     storage_with(store, ring).copy(SEGMENT, data(tmp_path))
     storage, size = storage_with(store, ring), len(PARTS[SegmentPart.TIME_INDEX])
