@@ -105,8 +105,8 @@ def damage(bootstrap: str, topic_id: UUID, store: WritableStore, layout: Layout)
 
 def repaired(address: str, bootstrap: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     """Repair; the plan alone changes nothing, a second check finds nothing, and all records can be read."""
-    for module in ("gathering", "repairing"):
-        monkeypatch.setattr(f"kafka_zk.cli.tier.{module}.time", Later)
+    monkeypatch.setattr("kafka_zk.cli.tier.gathering.time", Later)
+    monkeypatch.setattr("kafka_zk.cli.tier.repairing.time", Later)
     command = ["tier", "check", "--storage", address, "--bootstrap-server", bootstrap]
     wait_for(lambda: run(command) == 0, "the end of all copies", 60)
     before = records(bootstrap)
