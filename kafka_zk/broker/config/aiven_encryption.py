@@ -58,4 +58,6 @@ def _path(properties: Mapping[str, str], key: str) -> str:
     path = properties.get(key, "").strip()
     if not path:
         raise BadRemoteStorage(f"{key}: missing; must be the path of a PEM file")
+    if "-----BEGIN" in path:  # an error about a file that does not exist would show the key
+        raise BadRemoteStorage(f"{key}: must be the path of a PEM file, not its content")
     return path

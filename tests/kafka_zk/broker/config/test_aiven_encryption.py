@@ -51,6 +51,7 @@ def test_pairs_without_encryption_are_for_reading() -> None:
         ("key.pairs.k1.public.key.file", ""),
         ("key.pairs.k2.private.key.file", " "),
         ("key.pairs.k3.private.key.file", "/k3.private"),
+        ("key.pairs.k1.private.key.file", "-----BEGIN PRIVATE KEY-----\nMII"),
         ("key.pairs.k1.private.key", "-----BEGIN PRIVATE KEY-----"),
     ],
 )
