@@ -32,7 +32,7 @@ PURPOSES = {
     "java": "a Java for the embedded ZooKeeper",
     "containers": "pytest --containers",
     "terminal": "the live screen of watch",
-    "security": "key stores of type PKCS12",
+    "security": "key stores of type PKCS12, encrypted segments of tiered storage",
     "gssapi": "Kerberos (Debian: needs libkrb5-dev)",
     "spark": "extract, lake and the Spark source",
     "registry": "values of a schema registry",

@@ -59,7 +59,7 @@ def _decode(value: Buffer) -> RemoteLogRecord:
     assert api_key == _SEGMENT
     return RemoteLogSegmentMetadata(
         segment_id, row.start_offset, row.end_offset, row.max_timestamp_ms, row.event_timestamp_ms, _epochs(row),
-        row.segment_size_in_bytes, custom, segment_state,
+        row.segment_size_in_bytes, custom, segment_state, row.broker_id,
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ class AivenLayout:
         self.prefix = prefix
         self._key = re.compile(
             rf"{re.escape(prefix)}(?P<topic>[^/]+)-(?P<topic_id>{ID})/(?P<partition>\d{{1,10}})"
-            rf"/\d{{20}}-(?P<segment_id>{ID})\.(log|indexes|rsm-manifest)",
+            rf"/(?P<start_offset>\d{{20}})-(?P<segment_id>{ID})\.(log|indexes|rsm-manifest)",
             re.ASCII,
         )
 

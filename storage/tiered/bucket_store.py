@@ -121,7 +121,7 @@ class BucketStore:
             found = self._library.list_with_delimiter(self._store, prefix=folder or None)
             for each in found["objects"]:
                 if each["path"].startswith(prefix):
-                    yield StoredObject(each["path"], each["size"])
+                    yield _stored(each)
             for each in found["common_prefixes"]:
                 if each.startswith(prefix):
                     yield from self._below(each, prefix)
@@ -130,7 +130,7 @@ class BucketStore:
         for page in self._library.list(self._store, prefix=folder or None, chunk_size=_PAGE):
             for each in page:
                 if each["path"].startswith(prefix):
-                    yield StoredObject(each["path"], each["size"])
+                    yield _stored(each)
 
     def get(self, key: str, most_bytes: int) -> bytes:
         with self._errors_of(key):
@@ -181,6 +181,10 @@ class BucketStore:
             if is_read and isinstance(error, FileNotFoundError) and "<Code>NoSuchBucket</Code>" not in str(error):
                 raise NoSuchObject(f"{what} does not exist") from None
             raise ObjectStoreError(f"{what}: {_sentence(error, self._secrets)}") from None
+
+
+def _stored(meta: Any) -> StoredObject:
+    return StoredObject(meta["path"], meta["size"], round(meta["last_modified"].timestamp() * 1000))
 
 
 def _library(what: str) -> Any:

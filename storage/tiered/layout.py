@@ -13,12 +13,13 @@ from kafka_zk.storage.tiered.uuid_text import id_of
 
 
 class KeyOwner(NamedTuple):
-    """The partition and the segment that an object's key names."""
+    """The partition and the segment that an object's key names, and the segment's first offset."""
 
     topic: str
     topic_id: UUID
     partition: int
     segment_id: UUID
+    start_offset: int
 
 
 class ExpectedObject(NamedTuple):
@@ -50,8 +51,11 @@ class Layout(Protocol):
 
 def matched_owner(pattern: re.Pattern[str], key: str) -> KeyOwner | None:
     """The owner of a key; None if ``pattern`` does not match. The pattern's groups are ``topic``, ``topic_id``,
-    ``partition`` and ``segment_id``."""
+    ``partition``, ``segment_id`` and ``start_offset``."""
     match = pattern.fullmatch(key)
     if match is None:
         return None
-    return KeyOwner(match["topic"], id_of(match["topic_id"]), int(match["partition"]), id_of(match["segment_id"]))
+    return KeyOwner(
+        match["topic"], id_of(match["topic_id"]), int(match["partition"]), id_of(match["segment_id"]),
+        int(match["start_offset"]),
+    )  # fmt: skip

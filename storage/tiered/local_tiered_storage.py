@@ -19,7 +19,7 @@ from kafka_zk.storage.tiered.uuid_text import ID, id_text
 FOLDER = "kafka-tiered-storage"
 
 _KEY = re.compile(
-    rf"{FOLDER}/(?P<topic>[^/]+)-(?P<partition>\d{{1,10}})-(?P<topic_id>{ID})/\d{{20}}-(?P<segment_id>{ID})"
+    rf"{FOLDER}/(?P<topic>[^/]+)-(?P<partition>\d{{1,10}})-(?P<topic_id>{ID})/(?P<start_offset>\d{{20}})-(?P<segment_id>{ID})"
     r"\.(log|index|timeindex|txnindex|snapshot|leader_epoch_checkpoint)",
     re.ASCII,
 )

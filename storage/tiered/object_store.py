@@ -28,8 +28,11 @@ class ObjectTooLarge(ObjectStoreError):
 
 
 class StoredObject(NamedTuple):
+    """``modified_ms``: when the store last wrote the object, by the store's clock."""
+
     key: str
     size_bytes: int
+    modified_ms: int
 
 
 class ObjectStore(Protocol):
@@ -76,7 +79,7 @@ class FolderStore:
                 elif key.startswith(prefix):
                     status = files.status(f"{self._root}/{key}")
                     if status is not None:
-                        yield StoredObject(key, status.size_bytes)
+                        yield StoredObject(key, status.size_bytes, status.modified_ms)
 
     def _entries(self, folder: str) -> Sequence[files.Entry]:
         try:

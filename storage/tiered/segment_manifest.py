@@ -1,12 +1,14 @@
 """The manifest that Aiven's plugin writes beside each segment: JSON, version 1. Pure.
 
 ``chunkIndex`` has the sizes of the segment's chunks in the ``.log`` object (``chunk_index``), ``segmentIndexes`` the
-places of the indexes in the ``.indexes`` object. ``remoteLogSegmentMetadata`` repeats the brokers' metadata; the plugin
-does not read it. The sizes are readable without the key of an encrypted segment.
+places of the indexes in the ``.indexes`` object, ``encryption`` the encrypted data key (``segment_encryption``).
+``remoteLogSegmentMetadata`` repeats the brokers' metadata; the plugin does not read it. The sizes are readable without
+the key of an encrypted segment.
 Source: SegmentManifestV1.java, SegmentIndexesV1.java and KafkaTypeSerdeModule.java of
 Aiven-Open/tiered-storage-for-apache-kafka.
 """
 
+import base64
 import json
 import struct
 from collections.abc import Mapping
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafka_zk.storage.tiered.chunk_index import ChunkIndex, InvalidManifest, parse_chunk_index, size_of
+from kafka_zk.storage.tiered.segment_encryption import SegmentEncryption
 from kafka_zk.storage.tiered.segment_metadata import RemoteLogSegmentMetadata
 from kafka_zk.storage.tiered.uuid_text import id_text
 
@@ -43,13 +46,14 @@ class ManifestSizes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SegmentManifest:
-    """``segment_id``: as text. ``indexes``: places of the indexes, by name in the manifest."""
+    """``segment_id``: as text. ``indexes``: places of the indexes, by name in the manifest. ``encryption``: None if the
+    objects are not encrypted."""
 
     segment_id: str
     chunks: ChunkIndex
     indexes: Mapping[str, IndexPlace]
     is_compressed: bool
-    is_encrypted: bool
+    encryption: SegmentEncryption | None = None
 
     @property
     def sizes(self) -> ManifestSizes:
@@ -71,10 +75,19 @@ def parse_manifest(data: bytes) -> SegmentManifest:
             parse_chunk_index(document["chunkIndex"]),
             _parse_indexes(document["segmentIndexes"]),
             is_compressed,
-            document.get("encryption") is not None,
+            _parse_encryption(document.get("encryption")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise InvalidManifest(f"not a manifest: {type(error).__name__} {str(error)[:100]}") from None
+
+
+def _parse_encryption(document: Mapping[str, Any] | None) -> SegmentEncryption | None:
+    if document is None:
+        return None
+    data_key = document["dataKey"]
+    if not isinstance(data_key, str):
+        raise InvalidManifest("dataKey is not a text")
+    return SegmentEncryption(data_key, base64.b64decode(document["aad"], validate=True))
 
 
 def _parse_indexes(document: Mapping[str, Any]) -> dict[str, IndexPlace]:
@@ -88,13 +101,16 @@ def _parse_indexes(document: Mapping[str, Any]) -> dict[str, IndexPlace]:
 def serialize_manifest(manifest: SegmentManifest, segment: RemoteLogSegmentMetadata, broker_id: int) -> bytes:
     """``broker_id``: the broker that copies the segment."""
     indexes = {name: {"position": place.position, "size": place.size_bytes} for name, place in manifest.indexes.items()}
-    document = {
+    document: dict[str, Any] = {
         "version": "1",
         "chunkIndex": manifest.chunks.document(),
         "segmentIndexes": {name: indexes.get(name) for name in INDEX_NAMES},
         "compression": manifest.is_compressed,
-        "remoteLogSegmentMetadata": _metadata_document(segment, broker_id),
     }
+    if manifest.encryption is not None:
+        data_key, aad = manifest.encryption
+        document["encryption"] = {"dataKey": data_key, "aad": base64.b64encode(aad).decode()}
+    document["remoteLogSegmentMetadata"] = _metadata_document(segment, broker_id)
     return json.dumps(document, separators=(",", ":")).encode()
 
 

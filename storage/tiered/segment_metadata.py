@@ -3,7 +3,7 @@
 Source: KIP-405; RemoteLogSegmentMetadata.java, RemoteLogSegmentState.java, RemotePartitionDeleteState.java@3.9.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID
@@ -72,7 +72,8 @@ class RemotePartitionDeleteMetadata(NamedTuple):
 class RemoteLogSegmentMetadata:
     """``end_offset`` is the last offset of the segment. ``max_timestamp_ms``: the largest timestamp of its records; -1
     if they have none. ``leader_epochs``: (epoch, its first offset in the segment), ascending, at least one.
-    ``size_bytes``: the size of the ``.log``. ``custom_metadata``: data of the storage plugin.
+    ``size_bytes``: the size of the ``.log``. ``custom_metadata``: data of the storage plugin. ``broker_id``: the broker
+    that began the copy, -1 if it is not known; no part of the segment's identity.
     """
 
     segment_id: RemoteLogSegmentId
@@ -84,6 +85,7 @@ class RemoteLogSegmentMetadata:
     size_bytes: int
     custom_metadata: bytes | None
     state: RemoteLogSegmentState
+    broker_id: int = field(default=-1, compare=False)
 
     def updated(self, update: RemoteLogSegmentMetadataUpdate) -> "RemoteLogSegmentMetadata":
         custom = self.custom_metadata if update.custom_metadata is None else update.custom_metadata

@@ -9,13 +9,13 @@ from kafka_zk.storage.tiered.aiven_layout import AivenLayout
 from kafka_zk.storage.tiered.bucket_store import BucketStore
 from kafka_zk.storage.tiered.layout import Layout
 from kafka_zk.storage.tiered.local_tiered_storage import FOLDER, LocalTieredStorageLayout
-from kafka_zk.storage.tiered.object_store import FolderStore, ObjectStore, ObjectStoreError
+from kafka_zk.storage.tiered.object_store import FolderStore, ObjectStoreError, WritableStore
 
 _BUCKET = re.compile(r"((?:s3|gs|az)://[^/?#@]+)(?:/([^?#]*))?")
 
 
 class TieredStorage(NamedTuple):
-    store: ObjectStore
+    store: WritableStore
     layout: Layout
 
 

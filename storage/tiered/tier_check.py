@@ -5,7 +5,7 @@ may see half of a change. A finding counts only if two looks find it for the sam
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -37,7 +37,7 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class Finding:
     """``subject``: the topic, partition or object of the finding, the same in each look. ``size_bytes``: total size of
-    the listed objects of the finding. ``offsets``: the offsets of a gap.
+    the listed objects of the finding. ``offsets``: the offsets of a gap. ``segment``: the one of an unfinished change.
     """
 
     kind: Kind
@@ -48,6 +48,7 @@ class Finding:
     size_bytes: int = 0
     keys: tuple[str, ...] = ()
     offsets: Offsets | None = None
+    segment: RemoteLogSegmentMetadata | None = None
 
     def as_document(self) -> dict[str, Any]:
         return {
@@ -246,7 +247,7 @@ class _Partition:
         kind = Kind.UNFINISHED_COPY if is_copy else Kind.UNFINISHED_DELETE
         present = [key for key in objects if key in self._facts.objects]
         said = f"begun {age_ms // 60_000} minutes ago, {len(present)} objects exist"
-        yield self._finding(kind, segment, said, present)
+        yield replace(self._finding(kind, segment, said, present), segment=segment)
 
     def _leftovers(self, segments: Sequence[RemoteLogSegmentMetadata]) -> Finding:
         keys = tuple(sorted(key for key in self.explained if key in self._facts.objects))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_zk.base.integers import decimal_integer
+from kafka_zk.broker.config.aiven_encryption import ENABLED, EncryptionConfig, encryption_keys, parse_encryption
 from kafka_zk.broker.config.plugin_keys import PREFIX, BadRemoteStorage
 from kafka_zk.storage.tiered.aiven_segment_storage import ChunkSettings
 from kafka_zk.storage.tiered.bucket_store import S3Bucket, S3Credentials
@@ -56,11 +57,12 @@ class FileSystemBackend:
 
 @dataclass(frozen=True)
 class AivenStorageConfig:
-    """``key_prefix``: the prefix of all object keys."""
+    """``key_prefix``: the prefix of all object keys. ``encryption``: None without key pairs."""
 
     backend: FileSystemBackend | S3Bucket
     key_prefix: str
     chunks: ChunkSettings
+    encryption: EncryptionConfig | None = None
 
 
 def parse_aiven_storage(properties: Mapping[str, str]) -> AivenStorageConfig:
@@ -68,11 +70,13 @@ def parse_aiven_storage(properties: Mapping[str, str]) -> AivenStorageConfig:
     backend_class = _text(properties, BACKEND)
     if backend_class not in _OF_BACKENDS:
         raise BadRemoteStorage(f"{BACKEND}: must be {' or '.join(_OF_BACKENDS)}")
+    known = {*_OF_ALL, *_OF_BACKENDS[backend_class], *encryption_keys(properties)}
     for key in properties:
-        if key.startswith(PREFIX) and key not in (*_OF_ALL, *_OF_BACKENDS[backend_class]):
+        if key.startswith(PREFIX) and key not in known:
             raise BadRemoteStorage(f"{key}: not supported with {backend_class}; remove the key")
     backend = _folder(properties) if backend_class == FILE_SYSTEM_CLASS else _bucket(properties)
-    return AivenStorageConfig(backend, _key_prefix(properties), _chunks(properties))
+    encryption = parse_encryption(properties, _boolean(properties, ENABLED, False))
+    return AivenStorageConfig(backend, _key_prefix(properties), _chunks(properties), encryption)
 
 
 def _chunks(properties: Mapping[str, str]) -> ChunkSettings:

@@ -25,6 +25,7 @@ from kafka_zk.storage.tiered.aiven_segment_storage import AivenSegmentStorage
 from kafka_zk.storage.tiered.bucket_store import BucketStore, S3Bucket
 from kafka_zk.storage.tiered.object_store import FolderStore, ObjectStoreError, WritableStore
 from kafka_zk.storage.tiered.remote_segment_reader import RemoteIndexCache, RemoteSegmentReader
+from kafka_zk.storage.tiered.segment_encryption import read_key_ring
 from kafka_zk.storage.tiered.segment_storage import LocalSegmentStorage, SegmentStorage
 
 _POLL_INTERVAL_MS = 1000
@@ -115,8 +116,9 @@ def _segment_storage(config: RemoteStorageConfig, broker_id: int) -> SegmentStor
     match config.storage:
         case LocalTieredStorageConfig(folder):
             return LocalSegmentStorage(folder)
-        case AivenStorageConfig(backend, key_prefix, chunks):
-            return AivenSegmentStorage(_store(backend), AivenLayout(key_prefix), chunks, broker_id)
+        case AivenStorageConfig(backend, key_prefix, chunks, encryption):
+            keys = None if encryption is None else read_key_ring(encryption.key_pairs, encryption.active)
+            return AivenSegmentStorage(_store(backend), AivenLayout(key_prefix), chunks, broker_id, keys)
 
 
 def _store(backend: FileSystemBackend | S3Bucket) -> WritableStore:

@@ -1,10 +1,9 @@
-"""Reads the facts that ``tier check`` compares: brokers, ``__remote_log_metadata``, and the bucket."""
+"""Reads the facts that ``tier check`` compares and repairs: brokers, ``__remote_log_metadata``, and the bucket."""
 
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from types import TracebackType
 from typing import Self
 from uuid import UUID
@@ -27,7 +26,7 @@ from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.tiered.chunk_index import InvalidManifest
 from kafka_zk.storage.tiered.metadata_partition import METADATA_TOPIC, metadata_partition
 from kafka_zk.storage.tiered.object_store import NoSuchObject, ObjectTooLarge
-from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata, RemoteLogRecord
+from kafka_zk.storage.tiered.remote_log_metadata import RemoteLogMetadata, RemoteLogRecord, RemotePartitionLog
 from kafka_zk.storage.tiered.segment_manifest import MAX_MANIFEST_BYTES, ManifestSizes, parse_manifest
 from kafka_zk.storage.tiered.segment_metadata import (
     RemoteLogSegmentMetadata,
@@ -36,6 +35,7 @@ from kafka_zk.storage.tiered.segment_metadata import (
 )
 from kafka_zk.storage.tiered.storage_address import TieredStorage
 from kafka_zk.storage.tiered.tier_check import LogFacts, TierFacts, TopicFacts
+from kafka_zk.storage.tiered.tier_repair import LEAST_AGE_MS, RepairStep, StepFacts
 from kafka_zk.storage.tiered.uuid_text import id_text
 
 _MOST_OBJECTS = 2_000_000
@@ -78,8 +78,7 @@ class TierReader:
             topics = self._cluster_topics()
             only = frozenset(topics[name].topic_id for name in self._wanted) if self._wanted else None
             self._assign(topics, only)
-            for record in chain(self._newer, self._records()):
-                self._metadata.apply(record)
+            self.refresh()
             tps = [tp for tp in self._metadata.partitions if only is None or tp.topic_id in only]
             named = self._topics(topics, tps)
             logs = self._logs([tp for tp in tps if tp.topic_id in named])
@@ -91,6 +90,34 @@ class TierReader:
             self._manifests(tps, objects), only, dict(self._unreadable), self._metadata_partition_count,
             [each for each in self._newer if isinstance(each, RemoteLogSegmentMetadata)],
         )  # fmt: skip
+
+    def refresh(self) -> list[RemoteLogRecord]:
+        """Read the metadata to its present end; returns the records that are new since the last call or look."""
+        news = [*self._newer, *self._records()]
+        self._newer = []
+        for record in news:
+            self._metadata.apply(record)
+        return news
+
+    def look_closely(self, step: RepairStep, older_than_ms: int) -> StepFacts:
+        """Read the facts that decide on one step, after a ``look``."""
+        tp = step.tp
+        with waiting(f"the brokers at {self._where}", ANSWER_MS / 1000):
+            cluster = self._admin.describe_cluster()
+            self.refresh()
+            topic = self._topics(cluster.topics, [tp]).get(tp.topic_id)
+            log = self._logs([tp])[tp]
+        objects = list(self._storage.store.list(step.stem))
+        return StepFacts(
+            round(time.time() * 1000), max(older_than_ms, LEAST_AGE_MS), _is_tiered_topic(topic, tp),
+            log, self._metadata.partitions.get(tp, RemotePartitionLog()),
+            bool(self._unreadable) and self.metadata_partition_of(tp) in self._unreadable,
+            frozenset(cluster.nodes), objects,
+        )  # fmt: skip
+
+    def metadata_partition_of(self, tp: TopicIdPartition) -> int:
+        """The partition of ``__remote_log_metadata`` with the records of ``tp``."""
+        return metadata_partition(tp.topic_id, tp.partition, self._metadata_partition_count)
 
     def _cluster_topics(self) -> Mapping[str, TopicMetadata]:
         """Raises CommandFailed if a wanted topic or the metadata topic does not exist."""
@@ -172,8 +199,8 @@ class TierReader:
                 layout.topic_prefix(name, each.topic_id) for name, each in topics.items() if each.topic_id in only
             ]
         for prefix in prefixes:
-            for key, size_bytes in self._storage.store.list(prefix):
-                objects[key] = size_bytes
+            for each in self._storage.store.list(prefix):
+                objects[each.key] = each.size_bytes
                 if len(objects) > _MOST_OBJECTS:
                     raise CommandFailed(f"more than {_MOST_OBJECTS} objects: check some topics at a time with --topic")
         return objects
@@ -201,6 +228,16 @@ class TierReader:
             return str(error)
         expected = id_text(segment.segment_id.id)
         return manifest if manifest.segment_id == expected else f"it belongs to segment {manifest.segment_id:.30}"
+
+
+def _is_tiered_topic(topic: TopicFacts | None, tp: TopicIdPartition) -> bool | str:
+    """``topic``: the one with the id of ``tp``. With a wrong ``--storage``, a part of ``key.prefix`` seems to belong to
+    the topic's name; offsets and metadata of that name are another topic's."""
+    if topic is None:
+        return "the cluster does not have the topic, or does not show it to you"
+    if topic.name != tp.topic:
+        return f"the topic with its id is {topic.name}, so --storage may lack a part of key.prefix"
+    return topic.is_tiered
 
 
 def _is_tiered(answer: list[ConfigEntry] | BrokerError | str) -> bool | str:

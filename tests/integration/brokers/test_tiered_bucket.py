@@ -14,6 +14,7 @@ from kafka_zk.cli.main import run
 from kafka_zk.testing.cluster import Cluster
 from tests.integration.processes import wait_for
 from tests.peers.spark.s3 import REGION, S3, s3_server
+from tests.storage.tiered.encryption_keys import PRIVATE_PEM, write_pair
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded, pytest.mark.weekly]
 
@@ -49,11 +50,24 @@ def properties(endpoint: str) -> dict[str, str]:
     }
 
 
+def encryption(folder: Path) -> dict[str, str]:
+    pair, key = write_pair(folder, "k1"), "rsm.config.encryption.key.pairs"
+    return {
+        "rsm.config.encryption.enabled": "true",
+        "rsm.config.encryption.key.pair.id": "k1",
+        key: "k1",
+        f"{key}.k1.public.key.file": pair.public,
+        f"{key}.k1.private.key.file": pair.private,
+    }
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
 def test_records_in_a_bucket_are_read_and_its_keys_are_shown_nowhere(
-    s3: S3, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    s3: S3, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_encrypted: bool
 ) -> None:
     """The local log begins late, so most records come from the bucket. The check of the bucket finds nothing wrong."""
-    with Cluster(1, properties=properties(s3.endpoint), data=tmp_path / "cluster") as cluster:
+    keys = properties(s3.endpoint) | (encryption(tmp_path) if is_encrypted else {})
+    with Cluster(1, properties=keys, data=tmp_path / "cluster") as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         config = {"remote.storage.enable": "true", "segment.bytes": "20000", "local.retention.bytes": "20000"}
         admin.create_topics([NewTopic(TOPIC, 1, 1, config=config)])[TOPIC].result(30)
@@ -76,6 +90,8 @@ def test_records_in_a_bucket_are_read_and_its_keys_are_shown_nowhere(
         wait_for(has_all, "all records", 60)
         consumer.close()
         assert found == values
+        logs = [key for key in s3.keys(BUCKET, PREFIX) if key.endswith(".log")]
+        assert any(b"x" * 100 in s3.read(BUCKET, key) for key in logs) is not is_encrypted
 
         for variable, text in {
             "AWS_ENDPOINT_URL": s3.endpoint, "AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -93,5 +109,6 @@ def test_records_in_a_bucket_are_read_and_its_keys_are_shown_nowhere(
             "the command": "".join(capsys.readouterr()),
             **{path.name: path.read_text() for path in cluster.brokers[0].folder.glob("broker.log*")},
         }
+    secrets = [KEY_ID, SECRET, *PRIVATE_PEM.splitlines()[1:-1]]
     for name, output in outputs.items():
-        assert KEY_ID not in output and SECRET not in output, name
+        assert not [each for each in secrets if each in output], name

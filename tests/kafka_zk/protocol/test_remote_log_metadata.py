@@ -44,6 +44,15 @@ def test_segment_of_kafka_is_decoded() -> None:
     )
 
 
+def test_the_broker_that_began_a_copy_is_decoded() -> None:
+    decoded = decode_remote_log_record(STARTED)
+    assert isinstance(decoded, RemoteLogSegmentMetadata)
+    assert decoded.broker_id == 0
+    other = decode_remote_log_record(encode_remote_log_record(decoded, 1001))
+    assert isinstance(other, RemoteLogSegmentMetadata)
+    assert other.broker_id == 1001
+
+
 def test_update_of_kafka_is_decoded() -> None:
     """Every field of the record that ends a copy."""
     assert decode_remote_log_record(FINISHED) == RemoteLogSegmentMetadataUpdate(

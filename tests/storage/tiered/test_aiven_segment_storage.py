@@ -119,10 +119,11 @@ def test_the_check_of_a_bucket_finds_nothing_wrong(tmp_path: Path, store: Noting
     storage_on(store, settings).copy(SEGMENT, data(tmp_path))
     layout = AivenLayout("p/")
     sizes = parse_manifest(store.get(layout.manifest_key(SEGMENT), 2000)).sizes
-    listed = dict(store.list("p/"))
+    listed = {each.key: each.size_bytes for each in store.list("p/")}
     assert sizes.original_bytes == SEGMENT.size_bytes
     assert {each.key: each.size_bytes or listed[each.key] for each in layout.objects(SEGMENT, sizes)} == listed
-    assert {layout.owner(key) for key in listed} == {KeyOwner("t", T.topic_id, 0, SEGMENT.segment_id.id)}
+    owner = KeyOwner("t", T.topic_id, 0, SEGMENT.segment_id.id, SEGMENT.start_offset)
+    assert {layout.owner(key) for key in listed} == {owner}
 
 
 def test_only_the_asked_range_is_read(tmp_path: Path, store: NotingStore) -> None:
@@ -314,7 +315,7 @@ def changed(**fields: object) -> Callable[[bytes], bytes]:
         (lambda before: before.replace(b'"id":"', b'"id":"x'), "it is of segment x"),
         (lambda before: before.replace(b'"originalFileSize":1024', b'"originalFileSize":1023'), "has 1023 bytes"),
         (lambda before: before.replace(b'ChunkSize":24', b'ChunkSize":25'), "1024 bytes are stored as 1025"),
-        (changed(encryption={"dataKey": "k:AAAA", "aad": "AAAA"}), "does not read encrypted segments"),
+        (changed(encryption={"dataKey": "k:AAAA", "aad": "AAAA"}), "1024 bytes are stored as 1024"),
         (changed(chunkIndex=None), "not a manifest"),
     ],
 )

@@ -59,7 +59,7 @@ def test_keys_of_local_tiered_storage() -> None:
 @pytest.mark.parametrize("topic", ["t", "t-1", "a.b_c-22-33"])
 def test_owner_of_a_key_is_its_segment(layout: Layout, topic: str) -> None:
     """The owner is found even for topics whose names look like parts of keys."""
-    owner = KeyOwner(topic, TOPIC_ID, 7, SEGMENT_ID)
+    owner = KeyOwner(topic, TOPIC_ID, 7, SEGMENT_ID, 1234)
     assert {layout.owner(each.key) for each in layout.objects(of(topic), None)} == {owner}
 
 

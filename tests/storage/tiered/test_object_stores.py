@@ -1,6 +1,7 @@
 """What a folder and a bucket list and return."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> WritableStore:
 def test_list_has_all_keys_that_begin_with_the_prefix(store: ObjectStore, prefix: str) -> None:
     """The prefix may end in the middle of a name."""
     expected = {key: len(data) for key, data in OBJECTS.items() if key.startswith(prefix)}
-    assert dict(store.list(prefix)) == expected
+    assert {each.key: each.size_bytes for each in store.list(prefix)} == expected
+
+
+def test_list_says_when_objects_were_written(store: ObjectStore) -> None:
+    now_ms = time.time() * 1000
+    for each in store.list(""):
+        assert now_ms - 60_000 < each.modified_ms < now_ms + 60_000
 
 
 class Counting:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kafka_zk.storage.files.errors import StorageError
 from kafka_zk.storage.tiered.chunk_index import InvalidManifest
+from kafka_zk.storage.tiered.segment_encryption import SegmentEncryption
 from kafka_zk.storage.tiered.segment_manifest import IndexPlace, ManifestSizes, parse_manifest, serialize_manifest
 from kafka_zk.storage.tiered.segment_metadata import (
     RemoteLogSegmentId,
@@ -85,6 +86,16 @@ def test_encrypted_segment_without_transaction_index() -> None:
     assert parse_manifest(manifest(segmentIndexes=indexes, encryption=encryption)).sizes.indexes_bytes == 4
 
 
+def test_encryption_is_read_and_written_as_by_the_plugin() -> None:
+    """The plugin's test compares this string, without the data key, which differs each time."""
+    string = FIXED.replace(
+        '"compression":false,', '"compression":false,"encryption":{"dataKey":"static-key-id:AAEC","aad":"CgsMDQ=="},'
+    )
+    parsed = parse_manifest(string.encode())
+    assert parsed.encryption == SegmentEncryption("static-key-id:AAEC", bytes((10, 11, 12, 13)))
+    assert serialize_manifest(parsed, SEGMENT, 2).decode() == string
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -97,6 +108,11 @@ def test_encrypted_segment_without_transaction_index() -> None:
         {"chunkIndex": VARIABLE | {"transformedChunks": "?"}},
         {"segmentIndexes": {}},
         {"compression": "false"},
+        {"encryption": {}},
+        {"encryption": "key:secret"},
+        {"encryption": {"dataKey": "key:secret"}},
+        {"encryption": {"dataKey": None, "aad": "CgsMDQ=="}},
+        {"encryption": {"dataKey": "key:secret", "aad": "?"}},
         {"remoteLogSegmentMetadata": []},
     ],
 )  # fmt: skip
