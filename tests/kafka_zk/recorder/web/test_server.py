@@ -1,4 +1,4 @@
-"""The cost of browsers that read slowly, and the responses to requests that no browser sends."""
+"""The responses to requests that no browser sends, and downloads."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,28 +14,8 @@ from kafka_zk.recorder.recording import export, shared_file
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import server
 from kafka_zk.recorder.web.api import RecordingApi
-from kafka_zk.recorder.web.server import WebServer, _Listener
+from kafka_zk.recorder.web.server import WebServer
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
-
-
-class Request:
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-
-    def write(self, line: bytes) -> None:
-        self.written.append(line)
-
-
-def test_a_slow_browser_gets_the_latest_news_only() -> None:
-    request = Request()
-    listener = _Listener(request)
-    listener.tell(b"1")
-    listener.pauseProducing()
-    for number in range(2, 1_000):
-        listener.tell(b"%d" % number)
-    listener.resumeProducing()
-    listener.tell(b"1000")
-    assert request.written == [b"1", b"999", b"1000"]
 
 
 def answer(request: bytes) -> bytes:
