@@ -25,6 +25,7 @@ from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.shared_file import pack
 from kafka_zk.recorder.web.api import BadRequest, RecordingApi
 from kafka_zk.recorder.web.news import News
+from kafka_zk.recorder.web.presentation import BadPresentation
 from kafka_zk.recorder.web.questions import Question, questions
 from kafka_zk.recorder.web.resources import (
     MOST_BODY_BYTES,
@@ -46,6 +47,9 @@ Break = Callable[[Document], Document]
 message gives the reason for a refusal.
 """
 
+Present = Callable[[Any], Document]
+"""Passes on what the presenter's page shows, to the viewers; returns their number. Raises: BadPresentation."""
+
 _log = Logger()
 
 
@@ -55,7 +59,8 @@ class WebServer:
     Args:
         describe: returns the recording's summary for the page.
         break_broker: None if the cluster cannot be broken from the page.
-        reading_token, break_token: required for queries and for commands.
+        reading_token, break_token: required for queries and for commands, which break brokers or present the page.
+        present: None if the page is not shared.
     """
 
     def __init__(
@@ -65,6 +70,7 @@ class WebServer:
         break_broker: Break | None,
         reading_token: str,
         break_token: str,
+        present: Present | None = None,
     ) -> None:
         self._news = News(describe)
         root: Any = Root((LOOPBACK, "localhost"), reading_token, {})
@@ -74,6 +80,7 @@ class WebServer:
         root.putChild(b"api-export", _Export(api))
         root.putChild(b"api-code", Code())
         root.putChild(b"api-break", _Break(break_broker, break_token))
+        root.putChild(b"api-present", _Present(present, break_token))
         self._root = root
 
     def site(self, reactor: Any) -> BoundedSite:
@@ -174,6 +181,27 @@ class _Break(Resource):
         done.addCallback(lambda outcome: finish(request, *outcome))
         done.addErrback(lambda failure: _log.failure("a response could not be sent", failure=failure))
         return NOT_DONE_YET
+
+
+class _Present(Resource):
+    isLeaf = True
+
+    def __init__(self, present: Present | None, token: str) -> None:
+        super().__init__()
+        self._present = present
+        self._token = token
+
+    def render_POST(self, request: Any) -> bytes:
+        if not is_same(header(request, TOKEN_HEADER), self._token):
+            return answer(request, {"error": "the token is missing or wrong: open the presenter's link"}, 403)
+        if self._present is None:
+            return answer(request, {"error": "the page is not shared: start it with --share"}, 409)
+        try:
+            return answer(request, self._present(json.loads(request.content.read(MOST_BODY_BYTES))))
+        except BadPresentation as error:
+            return answer(request, {"error": str(error)}, 400)
+        except (ValueError, RecursionError):
+            return answer(request, {"error": "expected a JSON object"}, 400)
 
 
 def _order(body: bytes) -> Document | None:
