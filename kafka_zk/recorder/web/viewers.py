@@ -5,7 +5,7 @@ loopback address, so nothing that acts on the cluster listens on the network: he
 request carries. Viewers have a token of their own, which opens nothing on the presenter's server.
 
 Many viewers cost little more than one. An answer is computed once for all who ask the same until the next news, and
-news are sent at most every NEWS_INTERVAL_S. A viewer who reads slowly gets the latest news only; no one waits for them.
+news is sent at most every NEWS_INTERVAL_S. A viewer who reads slowly gets the latest news only; no one waits for them.
 """
 
 import gzip
@@ -174,7 +174,12 @@ def _is_query(value: Any) -> bool:
     if not isinstance(value, list) or len(value) != 2:
         return False
     name, values = value
-    return isinstance(name, str) and isinstance(values, dict) and all(isinstance(each, str) for each in values.values())
+    return _is_text(name) and isinstance(values, dict) and all(map(_is_text, values.values()))
+
+
+def _is_text(value: Any) -> bool:
+    """False also for half a character (a lone surrogate), which JSON can contain, but a query to SQLite cannot."""
+    return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _answer_to(known: Mapping[str, Question], name: str, values: Query) -> Document:

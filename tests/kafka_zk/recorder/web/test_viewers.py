@@ -24,6 +24,7 @@ HOST = "teacher.example"
 GET = "GET /{} HTTP/1.1\r\nHost: teacher.example:8088\r\nAccept-Encoding: gzip, deflate\r\n\r\n"
 POST = "POST /api-{} HTTP/1.1\r\nHost: teacher.example:8088\r\nX-Kafka-Zk-Token: {}\r\nContent-Length: {}\r\n\r\n{}"
 ACT = '{"action":"kill","broker":0}'
+HALF_A_CHARACTER = r'[["znode",{"seq":"1","path":"\ud800"}]]'
 TOO_MANY = json.dumps([["at", {}]] * (MOST_AT_ONCE + 1), separators=(",", ":"))
 
 
@@ -200,7 +201,7 @@ def test_several_queries_in_one_request_have_the_answers_of_single_ones(shared: 
 
 @pytest.mark.parametrize(
     "asked",
-    ["", "{}", "[1]", '[["tree"]]', '[["tree",{"seq":1}]]', "[" * 5_000, TOO_MANY],
+    ["", "{}", "[1]", '[["tree"]]', '[["tree",{"seq":1}]]', "[" * 5_000, TOO_MANY, HALF_A_CHARACTER],
 )
 def test_what_is_no_list_of_queries_is_refused(shared: Shared, asked: str) -> None:
     assert b" 400 " in shared.ask(f"several?asked={asked}")
