@@ -225,6 +225,8 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, li
 def _not_listening(error: "CannotListenError") -> str:
     if error.socketError.errno == errno.EADDRNOTAVAIL:
         return f"{error.interface} is not an address of this machine: name one with --share-address"
+    if error.socketError.errno == errno.EACCES:
+        return f"this user is not allowed to use port {error.port}; choose another one with --port"
     return f"port {error.port} is in use; choose another one with --port"
 
 

@@ -25,7 +25,7 @@ _OPTIONS = (
         type=click.IntRange(0, 65535),
         default=WEB_PORT,
         show_default=True,
-        help="Port of the page, on this machine only; 0 chooses a free one.",
+        help="Port of the page, and with --share also of the viewers' page; 0 chooses a free one.",
     ),
     click.option(
         "--share",
@@ -90,16 +90,17 @@ def share_address(named: str | None) -> "ShareAddress":
     if named is None:
         ip = _own_ip()
         if ip is None:
-            raise CommandFailed("no address of this machine reaches others: name one with --share-address")
+            raise CommandFailed("no IPv4 address of this machine reaches others: name one with --share-address")
         return ShareAddress(ip, ip)
     try:
         found = socket.getaddrinfo(named, None, socket.AF_INET, socket.SOCK_STREAM)
+        host = named.lower().encode("idna").decode()  # as browsers send it in the Host header
     except (OSError, UnicodeError):
         raise CommandFailed(f"--share-address {named} is neither an IPv4 address nor a name that has one") from None
     ip = str(found[0][4][0])
     if ip.startswith(_NOT_OTHERS):
         raise CommandFailed(f"--share-address {named} leads to this machine only: name an address that others reach")
-    return ShareAddress(named.lower(), ip)
+    return ShareAddress(host, ip)
 
 
 def shared_sentence(address: "ShareAddress") -> str:

@@ -1,11 +1,13 @@
 """``kafka-zk web --share`` is reached at one address, which other machines can reach."""
 
+import errno
 import socket
 
 import pytest
 from click.testing import CliRunner
+from twisted.internet.error import CannotListenError
 
-from kafka_zk.cli.cluster.web import command
+from kafka_zk.cli.cluster.web import _not_listening, command
 from kafka_zk.cli.cluster.web_sharing import share_address
 from kafka_zk.cli.terminal.errors import CommandFailed
 
@@ -30,6 +32,29 @@ def test_an_address_is_used_as_it_was_named() -> None:
 def test_a_name_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [(socket.AF_INET, None, None, "", ("192.0.2.7", 0))])
     assert share_address("Teacher.example") == ("teacher.example", "192.0.2.7")
+
+
+def test_a_name_with_an_umlaut_is_compared_as_browsers_send_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [(socket.AF_INET, None, None, "", ("192.0.2.7", 0))])
+    assert share_address("Schüler.example").host == "xn--schler-5ya.example"
+
+
+@pytest.mark.parametrize(
+    ("reason", "refusal"),
+    [
+        (errno.EADDRINUSE, "port 80 is in use"),
+        (errno.EACCES, "not allowed to use port 80"),
+        (errno.EADDRNOTAVAIL, "192.0.2.7 is not an address of this machine"),
+    ],
+)
+def test_a_refusal_to_listen_names_its_reason(reason: int, refusal: str) -> None:
+    assert refusal in _not_listening(CannotListenError("192.0.2.7", 80, OSError(reason, "")))
+
+
+def test_the_port_is_not_said_to_be_on_this_machine_only() -> None:
+    """With --share, the viewers' server uses it, too."""
+    helped = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
+    assert "Port of the page, and with --share also of the viewers' page" in helped
 
 
 @pytest.mark.parametrize(
@@ -66,5 +91,5 @@ def test_by_default_it_is_the_address_that_reaches_others(monkeypatch: pytest.Mo
 def test_a_machine_without_a_network_needs_an_address(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "socket", _Probe)
     monkeypatch.setattr(_Probe, "own", own)
-    with pytest.raises(CommandFailed, match="name one with --share-address"):
+    with pytest.raises(CommandFailed, match=r"no IPv4 address .* name one with --share-address"):
         share_address(None)
