@@ -82,6 +82,7 @@ def test_two_viewers_follow_a_presenter_and_one_lets_go(tmp_path: Path) -> None:
         until(lambda: "presenting to 2 viewers" in presenter.text("#sharing"), "the viewers")
         assert "following" in first.text("#follow")
         assert first.count("#break[hidden]") == first.count("#export[hidden]") == 1
+        assert [first.violations(), presenter.violations()] == [[], []]
 
         last = presenter.text("#moment")
         presenter.wind(0.6)
