@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from kafka_zk.cli.cluster.web_sharing import share_address
 from kafka_zk.cli.terminal.errors import CommandFailed
@@ -131,6 +132,38 @@ _ACTS = """
     const all = [act("api-break"), act("api-present"), fetch(`api-export?from_ms=0&to_ms=9999999999&token=${token}`)];
     Promise.all(all).then((found) => done(found.map((each) => each.status)));
 """
+
+
+_HOLD = """
+    const send = window.fetch;
+    window.held = [];
+    window.sent = 0;
+    window.fetch = (...asked) => {
+      window.sent += 1;
+      const gate = window.held ? new Promise((open) => window.held.push(open)) : Promise.resolve();
+      const whole = gate.then(() => send(...asked)).then((answer) => answer.clone().text().then(() => answer));
+      return whole.finally(() => { window.sent -= 1; });
+    };
+"""
+_RELEASE = "const held = window.held; window.held = null; for (const open of held) open()"
+
+
+def test_a_viewer_who_lets_go_while_answers_are_on_their_way_is_not_taken_back(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "large.sqlite")
+    recording.add([], large_cluster(20, 3, 4))
+    recording.close()
+    with shared(str(tmp_path / "large.sqlite")) as links, browsers(links, 1) as pages:
+        presenter, viewer = pages
+        until_all(pages, lambda page: page.count("[data-episode]"), "what happened")
+        viewer.driver.execute_script(_HOLD)
+        presenter.press("[data-episode]")
+        until(lambda: presenter.count("[data-key=slowly]"), "the chosen episode")
+        until(lambda: viewer.driver.execute_script("return window.held.length"), "the viewer's questions")
+        viewer.keys(Keys.ESCAPE)
+        assert viewer.text("#follow") == "follow the presenter"
+        viewer.driver.execute_script(_RELEASE)
+        until(lambda: viewer.driver.execute_script("return window.sent") == 0, "all answers")
+        assert viewer.count("#chosen[hidden]"), "nothing is chosen on the page of a viewer who has gone back"
 
 
 def test_a_viewer_follows_a_scenario_and_its_questions() -> None:

@@ -426,7 +426,7 @@ function begin() {
     id("source").textContent = `${size(used_bytes)} ${kept ? `${kept} · recorded from` : "·"} ${source}${misses ? `; may have missed: ${misses}` : ""}`;
     id("source").title = id("source").textContent;
     if (!page.recording.live && page.seq === null) page.seq = page.recording.count;
-    page.sharing ??= sharing(recording, id("sharing"), data.present, (shown) => showPresented(shown, page, { choose, playSlowly, episodeOf, draw }), say);
+    page.sharing ??= sharing(recording, id("sharing"), data.present, (shown, isFollowing) => showPresented(shown, page, { choose, playSlowly, episodeOf, draw }, isFollowing), say);
     page.begun ??= beginLesson().then(draw);
     page.begun.then(() => page.sharing?.heard(recording));
     if (first) return;

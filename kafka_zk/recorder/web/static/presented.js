@@ -17,25 +17,30 @@ export function presented(page) {
 }
 
 // `acts`: `choose(seq, episode)` and `playSlowly(episode, until_ms)` as of the reader, `episodeOf(wanted)` and `draw()`.
-export async function showPresented(told, page, acts) {
+// `isFollowing()`: False once the viewer has let go, perhaps while an answer was on its way; what the viewer shows since then stays.
+export async function showPresented(told, page, acts, isFollowing) {
   const { seq, at, view, chosen, znode, below } = told;
   page.playing = false;
   if (told.lesson && page.lesson && JSON.stringify(told.lesson) !== JSON.stringify(page.lesson.place())) await page.lesson.take(told.lesson);
+  if (!isFollowing()) return;
   id("filter").value = told.filter;
   id("window").value = String(told.window_s);
   id("every").checked = told.every;
   takeFolds(told.folds);
   Object.assign(page, { view, below });
   const episode = told.episode && await acts.episodeOf(told.episode);
+  if (!isFollowing()) return;
   if (told.slowly && episode) {
     if (!page.slowly.isOpen || page.episode?.seq !== episode.seq || page.episode.subject !== episode.subject) {
       await chooseEpisode(episode, acts.choose); // what is shown when slow motion ends
+      if (!isFollowing()) return;
       await acts.playSlowly(episode, told.slowly.until_ms ?? Infinity);
     }
-    if (page.slowly.isOpen) await page.slowly.go(told.slowly.step);
+    if (page.slowly.isOpen && isFollowing()) await page.slowly.go(told.slowly.step);
   } else {
     page.slowly.close();
     if (chosen !== null && chosen !== page.chosen) await (episode ? chooseEpisode(episode, acts.choose) : acts.choose(chosen));
+    if (!isFollowing()) return;
     Object.assign(page, { seq, at, chosen, znode });
   }
   await acts.draw();

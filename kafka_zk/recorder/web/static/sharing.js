@@ -3,7 +3,7 @@
 import { counted, html } from "./dom.js";
 
 // Returns the part of this page; null if the page is not shared, or was opened without the presenter's link.
-// `present(shown)` sends the presenter's state, `show(shown)` shows it to a viewer, `onProblem(why)` tells the reader.
+// `present(shown)` sends the presenter's state, `show(shown, isFollowing)` shows it to a viewer, `onProblem(why)` tells the reader.
 export function sharing(recording, element, present, show, onProblem) {
   if (recording.shared === "viewer") return new Viewer(element, show, onProblem);
   return recording.shared === "presenter" && present ? new Presenter(element, present, onProblem) : null;
@@ -88,7 +88,7 @@ class Viewer {
     this.busy = true;
     while (this.isFollowing && this.latest && this.latest.number !== this.shown) {
       this.shown = this.latest.number;
-      await this.show(this.latest.shown).catch((error) => this.onProblem(String(error.message ?? error)));
+      await this.show(this.latest.shown, () => this.isFollowing).catch((error) => this.onProblem(String(error.message ?? error)));
     }
     this.busy = false;
   }
