@@ -15,6 +15,8 @@ from twisted.web.server import Site
 MAX_CONNECTIONS = 100
 MAX_HEADERS = 64
 _IDLE_S = 30
+_SENDING_S = 60
+"""After this time, the connection of a client that does not read the end of a response is closed."""
 _READS = frozenset((b"GET", b"HEAD"))
 _log = Logger()
 
@@ -24,6 +26,7 @@ class _Channel(HTTPChannel):
     bound_to: "BoundedSite"
     is_answering = False
     _is_refused = False
+    _deadline: Any = None
 
     def connectionMade(self) -> None:
         channel: Any = super()
@@ -32,8 +35,17 @@ class _Channel(HTTPChannel):
 
     def connectionLost(self, reason: Any = None) -> None:
         self.bound_to.channels.pop(self, None)
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
         channel: Any = super()
         channel.connectionLost(reason)
+
+    def requestDone(self, request: Any) -> None:
+        """The response is complete, but may still wait in memory for a client that does not read it."""
+        channel: Any = super()
+        untyped: Any = self
+        self._deadline = untyped.callLater(_SENDING_S, self.abort)
+        channel.requestDone(request)
 
     def abort(self) -> None:
         transport: Any = self.transport
@@ -78,24 +90,33 @@ class _Channel(HTTPChannel):
 class BoundedSite(Site):
     """Serves ``resource`` to GET and HEAD.
 
-    ``posts``: serve POST, too, with a body of up to ``max_body_bytes``.
+    ``posts``: serve POST, too, with a body of up to ``max_body_bytes``. ``max_connections``: see ``buildProtocol``.
     """
 
     noisy = False
     protocol: Any = _Channel
 
-    def __init__(self, resource: Any, reactor: Any, *, posts: bool = False, max_body_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        resource: Any,
+        reactor: Any,
+        *,
+        posts: bool = False,
+        max_body_bytes: int = 0,
+        max_connections: int = MAX_CONNECTIONS,
+    ) -> None:
         super().__init__(resource, reactor=reactor, timeout=_IDLE_S)  # type: ignore[no-untyped-call]
         self.methods: Collection[bytes] = _READS | {b"POST"} if posts else _READS
         self.max_body_bytes = max_body_bytes
+        self._max_connections = max_connections
         self.channels: dict[_Channel, None] = {}  # oldest first
 
     def log(self, request: Any) -> None:
         """Write no access log."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """At MAX_CONNECTIONS, close the oldest idle connection. If none is idle, refuse the new one (None)."""
-        if len(self.channels) >= MAX_CONNECTIONS:
+        """At ``max_connections``, close the oldest idle connection. If none is idle, refuse the new one (None)."""
+        if len(self.channels) >= self._max_connections:
             idle = next((channel for channel in self.channels if not channel.is_answering), None)
             if idle is None:
                 return None

@@ -1,5 +1,6 @@
 """``kafka-zk web``: the flight recorder's page for a live cluster, or for a recording."""
 
+import errno
 import signal
 import sqlite3
 import sys
@@ -11,21 +12,26 @@ import click
 
 from kafka_zk.broker.process.signals import ending_signals, interrupt_at_the_end
 from kafka_zk.cli.cluster.outage_logs import LogOptions, outage_log_options
+from kafka_zk.cli.cluster.web_sharing import LinkOptions, Links, link_options, shared_sentence
 from kafka_zk.cli.terminal.command_config import command_config_option, command_security
 from kafka_zk.cli.terminal.durations import parse_duration_ms
 from kafka_zk.cli.terminal.errors import CommandFailed
-from kafka_zk.cli.terminal.options import WEB_PORT, json_option, zookeeper_option, zookeeper_properties
+from kafka_zk.cli.terminal.options import zookeeper_option, zookeeper_properties
 from kafka_zk.cli.terminal.output import note, print_json, say
 
 if TYPE_CHECKING:
+    from twisted.internet.error import CannotListenError
+
     from kafka_zk.cli.cluster.running_cluster import RunningCluster
     from kafka_zk.recorder.recording.documents import Document
     from kafka_zk.recorder.recording.recording import Recording
-    from kafka_zk.recorder.web.service import Cluster
+    from kafka_zk.recorder.web.service import Cluster, WebService
     from kafka_zk.recorder.web.sources import Source, WatchSource
 
 URL = "web page at "
 BREAK_URL = "with this address the page can break brokers; keep it to yourself: "
+PRESENTER_URL = "presenter's link, for this machine; keep it to yourself: "
+VIEWERS_URL = "viewers' link: "
 LEAST_KEPT_MS = 60_000
 
 
@@ -76,14 +82,7 @@ def _kept_ms(context: click.Context, parameter: click.Parameter, given: str | No
     type=click.Path(path_type=Path, file_okay=False),
     help="Write the page of RECORDING to this directory, as one file that needs no server, and exit.",
 )
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=WEB_PORT,
-    show_default=True,
-    help="Port of the page, on this machine only; 0 chooses a free one.",
-)
-@json_option
+@link_options
 def command(
     recording: str | None,
     zookeeper: str | None,
@@ -94,16 +93,14 @@ def command(
     keep: int | None,
     save: Path | None,
     directory: Path | None,
-    port: int,
-    as_json: bool,
+    links: LinkOptions,
 ) -> None:
     """Show a live cluster in a browser, at present and at any earlier moment: brokers, partitions, groups, all znodes,
     and the cause of each event.
 
     For a cluster of kafka-zk up on this machine, the page reads ZooKeeper's transaction log, which has every change
     since the beginning, with the session that made it. The page can also kill, pause and restart the brokers. For
-    other clusters, it shows what watches report. Brokers and members report their own steps with --trace (up --web does
-    that).
+    other clusters, it shows what watches report. Brokers and members report their own steps with --trace or up --web.
 
     With --zookeeper-log, --broker-logs or both, it shows an outage of an Apache Kafka cluster from its logs; no server
     needs to run. With --zookeeper as well, it shows the live cluster, and the log replaces the watches.
@@ -115,10 +112,9 @@ def command(
     kafka-zk up --web
     kafka-zk web --zookeeper zk1:2181 --record outage.sqlite --keep P7D
     kafka-zk web --zookeeper-log /var/lib/zookeeper --broker-logs /var/log/kafka
-    kafka-zk web outage.sqlite
     kafka-zk web outage.sqlite --save recording.kzr
     kafka-zk web --export outage recording.kzr
-    kafka-zk web zombie-controller
+    kafka-zk web outage.sqlite --share
     """
     interrupt_at_the_end()
     if recording is not None and (traces or data is not None or record is not None or logs.is_given):
@@ -131,25 +127,28 @@ def command(
         raise click.UsageError("--export needs a recording, and cannot be used with --save")
     if save is not None and recording is None:
         raise click.UsageError("--save needs a recording; for a live cluster, the page itself saves what it shows")
+    if links.share and (save is not None or directory is not None):
+        raise click.UsageError("--share serves the page, so it cannot be used with --save or --export")
     from kafka_zk.cli.cluster.web_recordings import open_recording, save_recording
     from kafka_zk.recorder.recording.errors import NoRecording
     from kafka_zk.recorder.recording.recording import Recording
 
+    served = links.found()
     try:
         if recording is not None and save is not None:
             say(save_recording(recording, save))
         elif recording is not None and directory is not None:
-            _export(recording, directory, as_json)
+            _export(recording, directory, links.as_json)
         elif recording is not None:
-            _serve(*open_recording(recording), port, as_json)
+            _serve(*open_recording(recording), served)
         else:
             kept = Recording(record, keep_ms=keep)
             if kept.entries.count:
                 note(f"continues {record}: {_size(kept)}")
             if logs.is_given:
-                _serve(kept, *_loaded(kept, logs, zookeeper if _is_named("zookeeper") else None), port, as_json)
+                _serve(kept, *_loaded(kept, logs, zookeeper if _is_named("zookeeper") else None), served)
             else:
-                _record(kept, zookeeper, data, traces, port, as_json)
+                _record(kept, zookeeper, data, traces, served)
     except NoRecording as error:
         raise CommandFailed(str(error)) from error
     except sqlite3.DatabaseError as error:
@@ -195,7 +194,7 @@ def _loaded(recording: "Recording", logs: LogOptions, zookeeper: str | None) -> 
     return cluster, opened.described
 
 
-def _serve(recording: "Recording", cluster: "Cluster | None", described: str, port: int, as_json: bool) -> None:
+def _serve(recording: "Recording", cluster: "Cluster | None", described: str, links: Links) -> None:
     from twisted.internet import reactor
     from twisted.internet.error import CannotListenError
 
@@ -203,18 +202,15 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, po
 
     any_reactor: Any = reactor
     with ExitStack() as cleanup:
-        service = WebService(recording, cluster, described)
+        service = WebService(recording, cluster, described, links.share)
         cleanup.callback(service.stop)
         if cluster is not None and not recording.is_bounded:
             cleanup.callback(lambda: note(f"recorded {recording.kept}: {_size(recording)}"))
         try:
-            service.start(reactor, port)
+            service.start(reactor, links.port)
         except CannotListenError as error:
-            raise CommandFailed(f"port {port} is in use; choose another one with --port") from error
-        if as_json:
-            print_json({"event": "web", "url": service.url, "break_url": service.break_url})
-        else:
-            say(f"{URL}{service.url}" + (f"\n{BREAK_URL}{service.break_url}" if service.break_url else ""))
+            raise CommandFailed(_not_listening(error)) from error
+        _print_links(service, links)
 
         def end(*_: object) -> None:
             if cluster is None:
@@ -226,13 +222,32 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, po
         any_reactor.run()
 
 
+def _not_listening(error: "CannotListenError") -> str:
+    if error.socketError.errno == errno.EADDRNOTAVAIL:
+        return f"{error.interface} is not an address of this machine: name one with --share-address"
+    if error.socketError.errno == errno.EACCES:
+        return f"this user is not allowed to use port {error.port}; choose another one with --port"
+    return f"port {error.port} is in use; choose another one with --port"
+
+
+def _print_links(service: "WebService", links: Links) -> None:
+    shared = {"presenter_url": service.presenter_url, "viewers_url": service.viewers_url} if links.share else {}
+    if links.as_json:
+        print_json({"event": "web", "url": service.url, "break_url": service.break_url, **shared})
+    elif links.share is not None:
+        say(f"{PRESENTER_URL}{service.presenter_url}\n{VIEWERS_URL}{service.viewers_url}")
+    else:
+        say(f"{URL}{service.url}" + (f"\n{BREAK_URL}{service.break_url}" if service.break_url else ""))
+    if links.share is not None:
+        note(shared_sentence(links.share))
+
+
 def _record(
     recording: "Recording",
     zookeeper: str | None,
     data: Path | None,
     traces: tuple[Path, ...],
-    port: int,
-    as_json: bool,
+    links: Links,
 ) -> None:
     from kafka_zk.cli.cluster.running_cluster import find_cluster
     from kafka_zk.recorder.web.heartbeats import Heartbeats
@@ -252,7 +267,7 @@ def _record(
         cluster = Cluster(watches, told, watch_table=table, heartbeats=Heartbeats(zookeeper),
                           health=HealthPoller(zookeeper, lambda: watches.session_state),
                           security=command_security())  # fmt: skip
-        _serve(recording, cluster, watches.described, port, as_json)
+        _serve(recording, cluster, watches.described, links)
         return
     source = _log_of(running, recording.entries.last_zxid())
     found = traces or ((running.trace,) if running.trace is not None else ())
@@ -262,7 +277,7 @@ def _record(
     beats = Heartbeats(running.zookeeper)
     cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request), heartbeats=beats,
                       health=HealthPoller(running.zookeeper), security=running.security)  # fmt: skip
-    _serve(recording, cluster, source.described, port, as_json)
+    _serve(recording, cluster, source.described, links)
 
 
 def _log_of(running: "RunningCluster", after_zxid: int) -> "Source":

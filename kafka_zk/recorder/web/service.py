@@ -25,6 +25,7 @@ from kafka_zk.recorder.web.sampler import MOST_GROUPS, Sampler
 from kafka_zk.recorder.web.server import LOOPBACK, Break, WebServer
 from kafka_zk.recorder.web.sources import Source, Traces
 from kafka_zk.recorder.web.summary import summary
+from kafka_zk.recorder.web.viewers import ShareAddress, ViewersServer
 from kafka_zk.recorder.web.watch_table import Watches, WatchTable
 from kafka_zk.recorder.web.zookeeper_view import NUMBERS
 from kafka_zk.recorder.zookeeper_health.ensemble import EnsembleHealth, samples
@@ -68,9 +69,14 @@ class WebService:
 
     ``url`` contains the read token in its fragment, which browsers do not send. ``break_url`` also contains the break
     token and is for the operator only; "" if the page cannot break anything.
+
+    A shared page has a ``presenter_url``, which permits acting and presenting on this machine, and a ``viewers_url``,
+    which permits reading on any machine that reaches the address; both are "" for a page that is not shared.
     """
 
-    def __init__(self, recording: Recording, cluster: Cluster | None, described: str) -> None:
+    def __init__(
+        self, recording: Recording, cluster: Cluster | None, described: str, share: ShareAddress | None = None
+    ) -> None:
         self._recording = recording
         self._cluster = cluster
         self._described = described
@@ -80,24 +86,36 @@ class WebService:
         self._health = EnsembleHealth()
         self._reading_token, self._break_token = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
         break_broker = cluster.break_broker if cluster is not None else None
+        self._api = RecordingApi(recording)
+        viewers = None
+        if share is not None:
+            token = secrets.token_urlsafe(16)
+            viewers = ViewersServer(self._api, self._summary, share, token, self._tell_presenter)
+        self._viewers = viewers
         self._server = WebServer(
-            RecordingApi(recording), self.describe, break_broker, self._reading_token, self._break_token
-        )
-        self.url = self.break_url = ""
+            self._api, self.describe, break_broker, self._reading_token, self._break_token,
+            None if viewers is None else viewers.present,
+        )  # fmt: skip
+        self.url = self.break_url = self.presenter_url = self.viewers_url = ""
 
     def start(self, reactor: Any, port: int) -> None:
-        """Raises: twisted's CannotListenError."""
+        """Viewers use the same port at their address; each chooses a free one if it is 0. Raises: twisted's
+        CannotListenError.
+        """
         listening = self._server.listen(reactor, port)
         self.url = f"http://{LOOPBACK}:{listening}/#token={self._reading_token}"
+        if self._viewers is not None:
+            self.presenter_url = f"{self.url}&break={self._break_token}"
+            self.viewers_url = self._viewers.listen(reactor, port)
         if self._cluster is not None and self._cluster.break_broker is not None:
             self.break_url = f"{self.url}&break={self._break_token}"
         if self._cluster is not None:
             self._recorder = Recorder(
-                reactor, self._recording, self._cluster.source, self._cluster.traces, self._server.publish,
+                reactor, self._recording, self._cluster.source, self._cluster.traces, self._publish,
                 compares_clocks=not self._cluster.is_over,
             )  # fmt: skip
             self._recorder.start()
-            self._every(reactor, self._server.publish)
+            self._every(reactor, self._publish)
             if self._cluster.is_over:
                 return
             asked = AskedGroups(self._recorder.take, MOST_GROUPS) if _tells_no_group(self._cluster.traces) else None
@@ -135,9 +153,25 @@ class WebService:
         for loop in self._loops:
             if loop.running:
                 loop.stop()
+        if self._viewers is not None:
+            self._viewers.stop()
         self._recording.close()
 
     def describe(self) -> Document:
+        """The summary for the page on this machine."""
+        if self._viewers is None:
+            return self._summary()
+        return {**self._summary(), "shared": "presenter", "viewers": self._viewers.count}
+
+    def _tell_presenter(self) -> None:
+        self._server.publish()
+
+    def _publish(self) -> None:
+        self._tell_presenter()
+        if self._viewers is not None:
+            self._viewers.publish()
+
+    def _summary(self) -> Document:
         told = {**summary(self._recording, self._described), "now_ms": self._now_ms()}
         cluster = self._cluster
         if cluster is None:

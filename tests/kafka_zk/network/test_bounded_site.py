@@ -105,3 +105,22 @@ def test_connections_that_ask_nothing_make_room() -> None:
     connection, transport = opened[-1]
     connection.dataReceived(b"GET / HTTP/1.1\r\n\r\n")
     assert transport.value().endswith(b"page")
+
+
+def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
+    clock = Clock()
+    connection, transport = connected(BoundedSite(Page(), clock))
+    connection.dataReceived(b"GET / HTTP/1.1\r\n\r\n")
+    assert transport.disconnecting
+    clock.advance(59)
+    assert not transport.aborting
+    clock.advance(1)
+    assert transport.aborting
+
+
+def test_a_client_that_has_read_its_response_leaves_nothing_behind() -> None:
+    clock = Clock()
+    connection, _ = connected(BoundedSite(Page(), clock))
+    connection.dataReceived(b"GET / HTTP/1.1\r\n\r\n")
+    connection.connectionLost()
+    assert not clock.getDelayedCalls()

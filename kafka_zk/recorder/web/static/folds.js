@@ -9,6 +9,16 @@ export function toggle(name, wasOpen) {
   (wasOpen ? closed : opened).add(name);
 }
 
+// What is folded, for viewers who follow the presenter.
+export const folds = () => ({ opened: [...opened], closed: [...closed] });
+
+export function takeFolds(told) {
+  for (const [names, now] of [[opened, told.opened], [closed, told.closed]]) {
+    names.clear();
+    for (const name of now) names.add(name);
+  }
+}
+
 // The names for the server, one on each line.
 export const lanesQuery = () => ({ open: lines(opened, /^(leader|owner|assigned) /), close: lines(closed, /^(leader|owner|assigned) /) });
 export const topicsQuery = () => ({ open: lines(opened, /^topic /).replaceAll(/^topic /gm, "") });

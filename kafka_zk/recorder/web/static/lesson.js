@@ -71,6 +71,21 @@ export class LessonPanel {
     this.draw();
   }
 
+  // Where the reader is, for viewers who follow: whether the step's question is open or answered.
+  place() {
+    return { step: this.step, asks: Boolean(this.question), answer: this.chosen, is_skipped: Boolean(this.skipped) };
+  }
+
+  // Go to the presenter's place.
+  async take({ step, asks, answer, is_skipped }) {
+    const question = asks ? (await this.ask("question", { step })).question : null, now = this.lesson.steps[step];
+    Object.assign(this, { step, question, chosen: answer, skipped: is_skipped, began: now ? this.lesson.steps[this.parts().get(now.play)].from_seq : 1 });
+    this.furthest = Math.max(this.furthest ?? -1, step);
+    const isOpen = question !== null && answer === null && !is_skipped;
+    await this.windTo(now ? (isOpen ? now.from_seq : now.seq) : 1, this.began);
+    this.draw();
+  }
+
   async answer(option) {
     this.chosen = option;
     if (option !== null) { this.asked += 1; this.right += Number(option === this.question.answer); }

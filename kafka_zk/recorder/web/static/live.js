@@ -1,16 +1,28 @@
 // The data of a page that kafka-zk serves: questions over HTTP, and the news of the recorder.
 
 import { follow } from "./news.js";
+import { together } from "./together.js";
+
+const HERE = new Set(["127.0.0.1", "localhost"]), MOST_CHARACTERS = 8000; // of an address
 
 export function live() {
   const hash = new URLSearchParams(location.hash.slice(1)), token = hash.get("token") ?? "";
   // This tab keeps the token; the address, which people share, must not contain it.
   if (hash.has("break")) sessionStorage.setItem("break", hash.get("break"));
   const breakToken = sessionStorage.getItem("break") ?? "";
-  const ask = (question, values = {}) => answerOf(fetch(`api-${question}?${new URLSearchParams({ ...values, token })}`));
+  const askAlone = (question, values = {}) => answerOf(fetch(`api-${question}?${new URLSearchParams({ ...values, token })}`));
+  const askTogether = together(async (asked) => {
+    const values = { asked: JSON.stringify(asked) };
+    if (asked.length > 1 && new URLSearchParams(values).toString().length < MOST_CHARACTERS) return (await askAlone("several", values)).answers;
+    return Promise.all(asked.map((each) => askAlone(...each).then((answer) => ({ answer }), (error) => ({ error: error.message }))));
+  });
+  // Only viewers' pages are at another address; their server has this question.
+  const ask = (question, values) => (HERE.has(location.hostname) || question === "recording" ? askAlone : askTogether)(question, values);
+  const send = (path, body) => answerOf(fetch(path, { method: "POST", headers: { "x-kafka-zk-token": breakToken }, body: JSON.stringify(body) }));
   return {
     ask,
-    post: breakToken ? (request) => answerOf(fetch("api-break", { method: "POST", headers: { "x-kafka-zk-token": breakToken }, body: JSON.stringify(request) })) : null,
+    post: breakToken ? (request) => send("api-break", request) : null,
+    present: breakToken ? (shown) => send("api-present", shown) : null,
     follow: (onNews, onSilence) => follow(token, ask, onNews, () => onSilence("")),
     kept: token ? { token } : {},
     missing: token ? "" : "This page needs the token in the address that kafka-zk printed: open that address.",

@@ -11,7 +11,9 @@ import { helpView } from "./help.js";
 import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
 import { partOf } from "./play_part.js";
+import { presented, showPresented } from "./presented.js";
 import { batchesView, recordsView } from "./records.js";
+import { sharing } from "./sharing.js";
 import { SlowMotion } from "./slow_motion.js";
 import { strategiesView } from "./strategies.js";
 import { isDetail, timelinePicture } from "./timeline.js";
@@ -31,12 +33,15 @@ const page = {
   moment: 0,
   view: hash.get("view") ?? "cluster",
   chosen: null,
+  episode: null, // the one that was chosen or played last
   related: {}, // the cause of the chosen event, and its first effect
   below: "",
   scrolledTo: null,
   znode: null, // path of the chosen znode
   told: null, // the episodes; `toldAt`: when the page asked for them
   toldAt: 0,
+  begun: null, // a promise: the lesson, if there is one, and the first drawing
+  sharing: null, // the presenter's or a viewer's part, if the page is shared
   breaking: null, // the panel for faults, if the cluster allows them
   inLesson: false,
   lesson: null, // its panel
@@ -109,7 +114,7 @@ async function drawOnce(whom) {
   showHappened(told);
   page.breaking?.happened(told.episodes);
   const saving = data.savingAddress(range);
-  id("export").hidden = saving === null;
+  id("export").hidden = saving === null || page.recording.shared === "viewer"; // viewers may only read
   if (saving !== null) id("export").href = saving;
   controls();
 }
@@ -245,6 +250,7 @@ function controls() {
   if (!live && !page.lesson) kept.set("seq", page.seq);
   if (page.lesson?.step >= 0) kept.set("step", page.lesson.step + 1);
   history.replaceState(null, "", `#${kept}`);
+  page.sharing?.drawn(() => presented(page));
 }
 
 function say(problem) {
@@ -259,6 +265,7 @@ async function choose(seq, episode = null) {
   page.slowly.close();
   const until_ms = page.inLesson ? page.moment : Infinity; // read before the draw changes the moment
   page.chosen = seq;
+  page.episode = episode;
   page.znode = null;
   page.playing = false;
   page.seq = seq;
@@ -281,6 +288,7 @@ async function playSlowly(episode, until_ms) {
   }
   if (page.chosen !== before.chosen || page.seq !== before.seq) return; // the reader went on meanwhile
   page.playing = false;
+  page.episode = episode;
   page.slowly.open({ ...told, since_ms: page.began_ms, until_ms, text: episode.text }, () => {
     Object.assign(page, before);
     draw().then(() => id("details").querySelector("[data-key=slowly]")?.focus());
@@ -361,11 +369,21 @@ function savePicture() {
 function keys(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return; // the browser's own, such as copy
   if (event.target.matches("input, select, textarea")) return;
-  if (page.slowly.isOpen && page.slowly.pressed(event)) return;
+  if (page.slowly.isOpen && page.slowly.pressed(event)) return page.sharing?.letGo();
   const bound = { ArrowLeft: () => step(-1), ArrowRight: () => step(1), w: () => follow("cause"), e: () => follow("effect"), l: goLive, c: () => show("cluster"),
     z: () => show("tree"), "/": () => { event.preventDefault(); id("filter").focus(); }, Escape: back };
-  if (event.key === " " && !event.target.matches("button")) { event.preventDefault(); play(); }
-  else bound[event.key]?.();
+  if (event.key === " " && !event.target.matches("button")) bound[" "] = () => { event.preventDefault(); play(); };
+  if (!bound[event.key]) return;
+  page.sharing?.letGo();
+  bound[event.key]();
+}
+
+// The episode that the presenter has chosen; null if it is not in the list any more.
+async function episodeOf({ seq, subject }) {
+  const find = () => page.told?.episodes.find((each) => each.seq === seq && each.subject === subject);
+  if (!find()) page.told = null; // what is kept may be older than the episode
+  await whatHappened();
+  return find() ?? null;
 }
 
 function release() {
@@ -408,8 +426,11 @@ function begin() {
     id("source").textContent = `${size(used_bytes)} ${kept ? `${kept} · recorded from` : "·"} ${source}${misses ? `; may have missed: ${misses}` : ""}`;
     id("source").title = id("source").textContent;
     if (!page.recording.live && page.seq === null) page.seq = page.recording.count;
-    if (first) beginLesson().then(draw);
-    else if (page.seq === null) due ??= setTimeout(() => { due = null; drawNews(); }, REFRESH_MS);
+    page.sharing ??= sharing(recording, id("sharing"), data.present, (shown, isFollowing) => showPresented(shown, page, { choose, playSlowly, episodeOf, draw }, isFollowing), say);
+    page.begun ??= beginLesson().then(draw);
+    page.begun.then(() => page.sharing?.heard(recording));
+    if (first) return;
+    if (page.seq === null) due ??= setTimeout(() => { due = null; drawNews(); }, REFRESH_MS);
     else controls();
     page.lesson?.refresh();
   }, (why) => { page.silent = true; say(why || silence()); });

@@ -3,12 +3,17 @@
 
 // `onNews` gets the recording's summary, `onSilence` is called when the recorder does not answer.
 export function follow(token, ask, onNews, onSilence) {
+  ask("recording").then(onNews, onSilence);
+  if (!navigator.locks) return listen(token, onNews, onSilence); // another machine's page without TLS: each tab listens
   const name = `kafka-zk ${token}`, channel = new BroadcastChannel(name);
   channel.onmessage = ({ data }) => (data === null ? onSilence() : onNews(data));
-  ask("recording").then(onNews, onSilence);
   navigator.locks.request(name, () => new Promise(() => { // kept until this tab is closed
-    const news = new EventSource(`api-news?${new URLSearchParams({ token })}`);
-    news.onmessage = (message) => { const told = JSON.parse(message.data); channel.postMessage(told); onNews(told); };
-    news.onerror = () => { channel.postMessage(null); onSilence(); };
+    listen(token, (told) => { channel.postMessage(told); onNews(told); }, () => { channel.postMessage(null); onSilence(); });
   }));
+}
+
+function listen(token, onNews, onSilence) {
+  const news = new EventSource(`api-news?${new URLSearchParams({ token })}`);
+  news.onmessage = (message) => onNews(JSON.parse(message.data));
+  news.onerror = onSilence;
 }

@@ -1,5 +1,6 @@
-"""The cost of browsers that read slowly, and the responses to requests that no browser sends."""
+"""The responses to requests that no browser sends, and downloads."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,32 +15,14 @@ from kafka_zk.recorder.recording import export, shared_file
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import server
 from kafka_zk.recorder.web.api import RecordingApi
-from kafka_zk.recorder.web.server import WebServer, _Listener
+from kafka_zk.recorder.web.presentation import Presentation
+from kafka_zk.recorder.web.server import Present, WebServer
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
+from tests.kafka_zk.recorder.web.test_presentation import SHOWN
 
 
-class Request:
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-
-    def write(self, line: bytes) -> None:
-        self.written.append(line)
-
-
-def test_a_slow_browser_gets_the_latest_news_only() -> None:
-    request = Request()
-    listener = _Listener(request)
-    listener.tell(b"1")
-    listener.pauseProducing()
-    for number in range(2, 1_000):
-        listener.tell(b"%d" % number)
-    listener.resumeProducing()
-    listener.tell(b"1000")
-    assert request.written == [b"1", b"999", b"1000"]
-
-
-def answer(request: bytes) -> bytes:
-    web = WebServer(RecordingApi(Recording()), dict, lambda request: {}, "reading", "secret")
+def answer(request: bytes, present: Present | None = None) -> bytes:
+    web = WebServer(RecordingApi(Recording()), dict, lambda request: {}, "reading", "secret", present)
     connection = web.site(Clock()).buildProtocol(None)
     transport = StringTransport()
     connection.makeConnection(transport)
@@ -47,9 +30,11 @@ def answer(request: bytes) -> bytes:
     return bytes(transport.value())
 
 
+HEAD = b"POST /api-%s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nX-Kafka-Zk-Token: %s\r\nContent-Length: %d\r\n\r\n"
+
+
 def post(body: bytes, token: bytes = b"secret") -> bytes:
-    head = b"POST /api-break HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nX-Kafka-Zk-Token: %s\r\nContent-Length: %d\r\n\r\n"
-    return answer(head % (token, len(body)) + body)
+    return answer(HEAD % (b"break", token, len(body)) + body)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +51,36 @@ def test_who_has_the_reading_token_reads_but_changes_nothing() -> None:
     get = b"GET /api-%s?token=reading HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
     assert b" 200 " in answer(get % b"recording")
     assert b" 403 " in post(b'{"action":"kill","broker":0}', token=b"reading")
+
+
+def presented(body: bytes, token: bytes = b"secret") -> tuple[bytes, Presentation]:
+    """The response to a presenter's page, and what viewers then follow."""
+    presentation = Presentation()
+
+    def present(told: Any) -> dict[str, Any]:
+        presentation.present(told)
+        return {"viewers": 3}
+
+    return answer(HEAD % (b"present", token, len(body)) + body, present), presentation
+
+
+def test_only_the_presenters_token_presents() -> None:
+    body = json.dumps(SHOWN).encode()
+    answered, presentation = presented(body)
+    assert answered.endswith(b'{"viewers": 3}') and presentation.shown == SHOWN
+    for token in (b"", b"reading", b"\xff"):
+        answered, presentation = presented(body, token)
+        assert b" 403 " in answered and presentation.shown is None
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b"[" * 9_999, b'{"seq": 1e999}'])
+def test_what_no_page_shows_is_refused(body: bytes) -> None:
+    answered, presentation = presented(body)
+    assert b" 400 " in answered and presentation.shown is None
+
+
+def test_a_page_that_is_not_shared_is_presented_to_no_one() -> None:
+    assert b" 409 " in answer(HEAD % (b"present", b"secret", 2) + b"{}")
 
 
 def test_a_host_that_is_no_text_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
@@ -19,6 +20,7 @@ from kafka_zk.recorder.web.service import (
     Cluster,
     WebService,
 )
+from kafka_zk.recorder.web.viewers import ShareAddress
 from kafka_zk.recorder.web.watch_table import Watches, WatchTable
 from kafka_zk.recorder.zookeeper_health.answers import Reading
 from kafka_zk.recorder.zookeeper_health.events import ServerStateChanged
@@ -139,4 +141,30 @@ def test_after_an_outage_no_broker_is_asked_and_the_page_is_not_live(monkeypatch
     service.start(reactor, 0)
     reactor.pump([HEARTBEATS_INTERVAL_S] * 3)
     assert service._sampler is None and not service.describe()["live"]
+    service.stop()
+
+
+def _tokens(url: str) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(url).fragment))
+
+
+def test_a_page_listens_on_this_machine_only_unless_it_is_shared() -> None:
+    reactor = MemoryReactorClock()
+    service = WebService(Recording(), None, "")
+    service.start(reactor, 8088)
+    assert [(port, interface) for port, _, _, interface in reactor.tcpServers] == [(8088, "127.0.0.1")]
+    assert (service.presenter_url, service.viewers_url) == ("", "") and "shared" not in service.describe()
+    service.stop()
+
+
+def test_the_links_of_a_shared_page_have_different_tokens() -> None:
+    reactor = MemoryReactorClock()
+    service = WebService(Recording(), None, "", ShareAddress("teacher.example", "192.0.2.7"))
+    service.start(reactor, 8088)
+    listening = [(port, interface) for port, _, _, interface in reactor.tcpServers]
+    assert listening == [(8088, "127.0.0.1"), (8088, "192.0.2.7")]
+    presenter, viewers = _tokens(service.presenter_url), _tokens(service.viewers_url)
+    assert sorted(presenter) == ["break", "token"] and list(viewers) == ["token"]
+    assert len({*presenter.values(), *viewers.values()}) == 3
+    assert (service.break_url, service.describe()["viewers"]) == ("", 0)
     service.stop()

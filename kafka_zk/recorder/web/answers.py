@@ -1,0 +1,60 @@
+"""Answers that many pages ask for at the same moment are computed once."""
+
+import gzip
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafka_zk.recorder.recording.documents import Document
+from kafka_zk.recorder.web.api import BadRequest
+
+MOST_BYTES = 20_000_000
+_LEVEL = 1
+"""gzip's fastest level, which makes the JSON of a view about seven times smaller."""
+
+
+class Answer(NamedTuple):
+    """``packed``: JSON, compressed with gzip."""
+
+    code: int
+    packed: bytes
+
+
+class Answers:
+    """The last answers, by query, until they are ``clear``\\ ed. ``most_bytes``: the bound on their size."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._found: dict[str, Answer] = {}  # oldest first
+        self._size_bytes = 0
+
+    def of(self, query: str, compute: Callable[[], Document]) -> Answer:
+        """The kept answer, else the one that ``compute`` returns. A refused query (BadRequest) has code 400, and is not
+        kept.
+        """
+        kept = self._found.get(query)
+        if kept is not None:
+            return kept
+        try:
+            found = Answer(200, _packed(compute()))
+        except BadRequest as error:
+            return Answer(400, _packed({"error": str(error)}))
+        self._found[query] = found
+        self._size_bytes += _size(query, found)
+        while self._size_bytes > self._most_bytes:
+            oldest = next(iter(self._found))
+            self._size_bytes -= _size(oldest, self._found.pop(oldest))
+        return found
+
+    def clear(self) -> None:
+        """Forget all answers, because the recording has changed."""
+        self._found.clear()
+        self._size_bytes = 0
+
+
+def _packed(document: Document) -> bytes:
+    return gzip.compress(json.dumps(document).encode(), _LEVEL, mtime=0)
+
+
+def _size(query: str, found: Answer) -> int:
+    return 4 * len(query) + len(found.packed)
