@@ -61,11 +61,11 @@ def _row(samples: Samples, time_ms: int, series: str) -> Row | None:
     if committed is None:
         return None
     if committed.value is None:
-        unknown_ms = time_ms - committed.time_ms
-        return Row(group, partition, None, None, unknown_ms=unknown_ms) if unknown_ms <= UNKNOWN_SHOWN_MS else None
+        age_ms = time_ms - committed.time_ms
+        return Row(group, partition, None, None, unknown_ms=age_ms) if age_ms <= UNKNOWN_SHOWN_MS else None
     if end is None or end.value is None:
-        unknown_ms = time_ms - end.time_ms if end is not None else None
-        return Row(group, partition, committed.value, None, unknown_ms=unknown_ms)
+        since_ms = time_ms - end.time_ms if end is not None else None
+        return Row(group, partition, committed.value, None, unknown_ms=since_ms)
     return Row(group, partition, committed.value, end.value, max(0, end.value - committed.value))
 
 

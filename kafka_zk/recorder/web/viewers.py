@@ -115,7 +115,8 @@ class ViewersServer:
 
     def _describe(self) -> Document:
         presented = self._presentation.document()
-        return {**self._described(), "can_break": False, "shared": "viewer", "presented": presented}
+        acts = {"can_break": False, "can_ask": False, "can_act": False, "shows_values": False}
+        return {**self._described(), **acts, "shared": "viewer", "presented": presented}
 
 
 class _Summary(Resource):
