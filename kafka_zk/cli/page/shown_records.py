@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 FORMATS = ("string", "json", "integer", "long", "float", "double", "bytes")
 MOST_CHARACTERS = 4_000
 """Maximum length of a shown key, value or header."""
+MOST_HEADERS = 50
+"""Maximum number of shown headers of a record."""
 _READ: Mapping[str, Callable[[str], Any]] = {
     "string": str, "json": json.loads, "integer": int, "long": int, "float": float, "double": float,
     "bytes": bytes.fromhex,
@@ -31,7 +33,11 @@ def record_document(record: "ConsumerRecord", key_format: str, value_format: str
         "timestamp_ms": record.timestamp_ms,
         "key": _shown(record.topic, record.key, key_format),
         "value": _shown(record.topic, record.value, value_format),
-        "headers": [[name[:MOST_CHARACTERS], _shown(record.topic, data, "string")] for name, data in record.headers],
+        "headers": [
+            [name[:MOST_CHARACTERS], _shown(record.topic, data, "string")]
+            for name, data in record.headers[:MOST_HEADERS]
+        ],
+        "header_count": len(record.headers),
     }
 
 
@@ -55,13 +61,18 @@ def bytes_of(topic: str, text: str | None, name: str) -> bytes | None:
 def _shown(topic: str, data: bytes | None, name: str) -> "Document | None":
     if data is None:
         return None
+    if name == "bytes":
+        return _in_hexadecimal(data)
     try:
         found = SERDES[name].deserializer.deserialize(topic, data, ())
+        text = json.dumps(found, ensure_ascii=False) if name == "json" else str(found)
     except (SerializationError, RecursionError):
-        return _cut(data.hex(" "), "bytes", len(data))
-    if name == "bytes":
-        return _cut(data.hex(" "), name, len(data))
-    return _cut(json.dumps(found, ensure_ascii=False) if name == "json" else str(found), name, len(data))
+        return _in_hexadecimal(data)
+    return _cut(text, name, len(data))
+
+
+def _in_hexadecimal(data: bytes) -> "Document":
+    return _cut(data.hex(" "), "bytes", len(data))
 
 
 def _cut(text: str, name: str, size_bytes: int) -> "Document":

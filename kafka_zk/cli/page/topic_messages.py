@@ -27,6 +27,9 @@ PLAN, SEND = "plan-record", "send-record"
 MOST_RECORDS = 50
 READ_TIMEOUT_S = 10.0
 _POLL_MS = 500
+_FETCHES: Mapping[str, Any] = {
+    "max_partition_fetch_bytes": 1 << 18, "fetch_max_bytes": 1 << 22, "max_poll_records": MOST_RECORDS
+}  # fmt: skip
 _TIMEOUTS: Mapping[str, Any] = {"default_api_timeout_ms": 30_000, "request_timeout_ms": 30_000}
 
 
@@ -81,7 +84,7 @@ class TopicMessages:
             if topic:
                 tps = _partitions(admin, topic, names)
                 partition_count = len(tps)
-                with self._make_reader(**_client(admin), max_partition_fetch_bytes=1 << 18) as reader:
+                with self._make_reader(**_client(admin), **_FETCHES) as reader:
                     records, is_whole = _read(reader, _chosen(tps, partition), begin)
                 if not is_whole:
                     connected.notes.append(f"Not all partitions answered within {READ_TIMEOUT_S:g} s.")
@@ -150,15 +153,22 @@ def _read(reader: Any, tps: list[TopicPartition], begin: int | None) -> "tuple[l
     found: list[ConsumerRecord] = []
     if not wanted:
         return found, True
+
+    def kept(records: "list[ConsumerRecord]") -> "list[ConsumerRecord]":
+        """A topic can have thousands of partitions with large records, so the others are dropped after each poll."""
+        records = sorted(
+            (each for each in records if each.offset < until[each.tp]),
+            key=lambda each: (each.timestamp_ms, each.partition, each.offset),
+        )
+        return records[-MOST_RECORDS:] if begin is None else records[:MOST_RECORDS]
+
     reader.assign(wanted)
     deadline_s = time.monotonic() + READ_TIMEOUT_S
     is_whole = False
     while not is_whole and time.monotonic() < deadline_s:
-        found += reader.poll(_POLL_MS)
+        found = kept(found + reader.poll(_POLL_MS))
         is_whole = all(reader.position(tp) >= until[tp] for tp in wanted)
-    found = [each for each in found if each.offset < until[each.tp]]
-    found.sort(key=lambda each: (each.timestamp_ms, each.partition, each.offset))
-    return (found[-MOST_RECORDS:] if begin is None else found[:MOST_RECORDS]), is_whole
+    return found, is_whole
 
 
 def _natural(given: object, name: str, bounds: range) -> int | None:

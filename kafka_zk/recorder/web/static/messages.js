@@ -56,7 +56,8 @@ export class MessagesPanel {
   show() {
     const rows = this.told.records.map((each) => html("tr", { "data-record": `${each.partition}-${each.offset}` }, html("td", { class: "number" }, each.partition), html("td", { class: "number" }, each.offset),
       html("td", {}, when(each.timestamp_ms)), html("td", { class: "mono" }, shown(each.key, this.key.value)), html("td", { class: "mono" }, shown(each.value, this.value.value)),
-      html("td", { class: "mono" }, each.headers.map(([name, text]) => html("div", {}, `${name}: `, shown(text, "string"))))));
+      html("td", { class: "mono" }, each.headers.map(([name, text]) => html("div", {}, `${name}: `, shown(text, "string"))),
+        each.header_count > each.headers.length ? html("small", { class: "soft" }, `${each.header_count - each.headers.length} more headers`) : "")));
     this.rows.replaceChildren(rows.length ? html("table", {}, html("tr", {}, ["partition", "offset", "time", "key", "value", "headers"].map((each) => html("th", {}, each))), rows)
       : html("p", { class: "soft" }, "There are no records."));
   }

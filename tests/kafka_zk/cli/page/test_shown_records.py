@@ -1,10 +1,11 @@
 """Records are decoded as asked, or shown as bytes; what a person writes becomes the bytes of the chosen format."""
 
+import json
 from typing import Any
 
 import pytest
 
-from kafka_zk.cli.page.shown_records import MOST_CHARACTERS, bytes_of, check_format, record_document
+from kafka_zk.cli.page.shown_records import MOST_CHARACTERS, MOST_HEADERS, bytes_of, check_format, record_document
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.clients.consumer.records import ConsumerRecord
 
@@ -45,6 +46,22 @@ def test_a_large_or_deep_value_is_cut() -> None:
     found = shown(b"x" * 100_000, "string")
     assert (len(found["text"]), found["is_cut"], found["size_bytes"]) == (MOST_CHARACTERS, True, 100_000)
     assert len(shown(b"[" * 100_000, "json")["text"]) == MOST_CHARACTERS
+
+
+def test_many_headers_are_cut_and_counted() -> None:
+    headers = tuple((f"h{number}", b"x") for number in range(100_000))
+    told = record_document(ConsumerRecord("t", 1, 7, 1_000, None, None, headers, -1, False), "string", "string")
+    assert (len(told["headers"]), told["header_count"]) == (MOST_HEADERS, 100_000)
+
+
+def test_a_document_that_can_be_read_but_not_written_again_is_shown_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Depth is limited by the stack, and writing needs more of it than reading."""
+
+    def too_deep(*arguments: object, **options: object) -> str:
+        raise RecursionError
+
+    monkeypatch.setattr(json, "dumps", too_deep)
+    assert shown(b"[[]]", "json")["format"] == "bytes"
 
 
 @pytest.mark.parametrize(

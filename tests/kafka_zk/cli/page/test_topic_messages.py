@@ -1,6 +1,7 @@
 """The page reads a bounded number of records, and sends exactly the record that was planned."""
 
 import contextlib
+import weakref
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
@@ -95,6 +96,35 @@ def test_the_last_records_are_read_and_not_more() -> None:
     assert places(told) == [(0, offset) for offset in range(200 - MOST_RECORDS, 200)]
     assert (told["partition_count"], told["topics"], told["notes"]) == (2, ["t"], [])
     assert places(messages(Client()).show({"topic": "t", "partition": "1"})) == [(1, 0), (1, 1), (1, 2)]
+
+
+class ManyPartitions(Client):
+    """Each poll returns a thousand large records. ``most``: the number of bytes that were held between two polls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[weakref.ref[Any]] = []
+        self.most = 0
+
+    def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
+        self.most = max(self.most, sum(each() is not None for each in self.held))
+        records = super().poll(timeout_ms)
+        for number, record in enumerate(records):
+            value = Value(b"x" * 1_000)
+            records[number] = record._replace(value=value)
+            self.held.append(weakref.ref(value))
+        return records
+
+
+class Value(bytearray):
+    """The value of a record; it can be referenced weakly."""
+
+
+def test_no_more_records_are_held_than_are_shown() -> None:
+    client = ManyPartitions()
+    client.firsts, client.ends = {T0: 0, T1: 0}, {T0: 100, T1: 100}
+    assert len(messages(client).show({"topic": "t"})["records"]) == MOST_RECORDS
+    assert 0 < client.most <= MOST_RECORDS + 2, "those of the last poll are not yet dropped"
 
 
 def test_reading_begins_at_an_offset_or_at_the_first_that_is_left() -> None:
