@@ -3,13 +3,17 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka_zk.base.integers import NATURAL_INT64
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.cli.groups.group_kinds import GroupKind
+from kafka_zk.cli.groups.group_kinds import GroupKind, Groups
 from kafka_zk.cli.groups.group_reset import Target, chosen_partitions, new_offsets
 from kafka_zk.cli.page.connection import PageConnection
 from kafka_zk.cli.page.plans import Plans
+from kafka_zk.cli.page.unclear import EXPECTED
 from kafka_zk.cli.terminal.errors import CommandFailed
-from kafka_zk.recorder.web.operations import Act, Done
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.recorder.web.operations import Act, Done, PerhapsDone
+from kafka_zk.registry.client.errors import RegistryError
 
 if TYPE_CHECKING:
     from kafka_zk.recorder.recording.documents import Document
@@ -72,11 +76,28 @@ class GroupResets:
             current = side.offsets(plan.group)
             if {tp: current.get(tp) for tp in plan.new} != plan.current:
                 raise CommandFailed(f"the offsets of group {plan.group} have changed since the plan: make it again")
-            side.store(plan.group, plan.new)
             told = connected.told(plan.kind)
+            try:
+                side.store(plan.group, plan.new)
+            except (CommandFailed, KafkaError, RegistryError) as error:
+                if _is_untouched(side, plan):
+                    raise
+                done = Done({}, RESET, f"group {plan.group}", told["principal"], EXPECTED)
+                raise PerhapsDone(
+                    f"{error}; other offsets of the plan may have been reset: make it again", done
+                ) from error
         topics = ", ".join(sorted({tp.topic for tp in plan.new}))
         expected = f"its members start at the new offsets of {topics}"
         return Done({**told, "count": len(plan.new)}, RESET, f"group {plan.group}", told["principal"], expected)
+
+
+def _is_untouched(side: Groups, plan: ResetPlan) -> bool:
+    """False also if that is unknown: brokers store the offsets of a request one by one, and refuse some."""
+    try:
+        current = side.offsets(plan.group)
+    except (CommandFailed, KafkaError, RegistryError):
+        return False
+    return {tp: current.get(tp) for tp in plan.new} == plan.current
 
 
 def _kind(request: "Document") -> GroupKind | None:
@@ -98,7 +119,7 @@ def _target(request: "Document") -> Target:
     given: dict[str, Any] = {}
     if to in _WITHOUT_VALUE:
         given = {str(to): True}
-    elif to in _WITH_VALUE and type(value) is int and (to == "shift" or value >= 0):
+    elif to in _WITH_VALUE and type(value) is int and (abs(value) if to == "shift" else value) in NATURAL_INT64:
         given = {_WITH_VALUE[str(to)]: value}
     if not given:
         raise CommandFailed("choose where to: earliest, latest, current, or a time, a shift or an offset with a number")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_zk.cli.groups.group_kinds import GroupKind
 from kafka_zk.cli.page.connection import PageConnection
 from kafka_zk.cli.page.plans import Plans
+from kafka_zk.cli.page.unclear import EXPECTED, perhaps
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import missing
 from kafka_zk.recorder.web.operations import Act, Done
@@ -73,8 +74,9 @@ class TopicConfigs:
         with self._connection.open(GroupKind.BROKER) as connected, connected.access.brokers.asked() as admin:
             if plan.current not in _entries(admin, plan.topic, admin.list_topics()):
                 raise CommandFailed(f"{key} of topic {plan.topic} has changed since the plan: make it again")
-            admin.alter_topic_config(plan.topic, {key: plan.new})
             told = connected.told(GroupKind.BROKER)
+            with perhaps(Done({}, SET, f"topic {plan.topic}", told["principal"], f"{key}: {EXPECTED}")):
+                admin.alter_topic_config(plan.topic, {key: plan.new})
         value = "its default" if plan.new is None else "[hidden]" if plan.current.is_sensitive else plan.new
         return Done(told, SET, f"topic {plan.topic}", told["principal"], f"{key} becomes {value}")
 

@@ -10,6 +10,7 @@ from kafka_zk.cli.groups.group_kinds import GroupKind
 from kafka_zk.cli.page.connection import PageConnection
 from kafka_zk.cli.page.plans import Plans
 from kafka_zk.cli.page.shown_records import bytes_of, check_format, record_document
+from kafka_zk.cli.page.unclear import EXPECTED, perhaps
 from kafka_zk.cli.terminal.command_config import secured
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import missing
@@ -117,9 +118,10 @@ class TopicMessages:
         """Send the record of the ``plan``, and wait until all in-sync replicas have it."""
         plan = self._plans.take(request.get("plan"))
         with self._connection.open(GroupKind.BROKER) as connected, connected.access.brokers.asked() as admin:
-            with self._make_producer(**_client(admin)) as producer:
-                sent = producer.send(plan.topic, plan.value, plan.key, plan.partition).result()
             told = connected.told(GroupKind.BROKER)
+            unclear = Done({}, SEND, f"topic {plan.topic}", told["principal"], EXPECTED)
+            with self._make_producer(**_client(admin)) as producer, perhaps(unclear):
+                sent = producer.send(plan.topic, plan.value, plan.key, plan.partition).result()
         place = f"the record has offset {sent.offset} in {plan.topic}-{sent.partition}"
         answer = {**told, "partition": sent.partition, "offset": sent.offset}
         return Done(answer, SEND, f"topic {plan.topic}", told["principal"], place)

@@ -1,7 +1,8 @@
 """What the page asks a live cluster itself, and what it changes in it: the daily work of an operator.
 
 The command line supplies the operations, because its commands do the same work. They run on threads, since they wait
-for brokers. Each success of an act is recorded as an act of the person, with the principal who changed the cluster.
+for brokers. Each act that has changed the cluster, or may have, is recorded as an act of the person, with the principal
+who changed the cluster.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,8 +41,18 @@ class Done(NamedTuple):
         return OperatorActed(wall_ms(), OPERATOR, cause, 0, self.action, self.target, expected)
 
 
+class PerhapsDone(Exception):
+    """An act failed, but has changed a part or may have been carried out. ``done``: what to record. ``str()`` gives the
+    reason.
+    """
+
+    def __init__(self, reason: str, done: Done) -> None:
+        super().__init__(reason)
+        self.done = done
+
+
 Act = Callable[[Document], Done]
-"""Runs a command (a document with an ``action``). Raises as ``Ask``."""
+"""Runs a command (a document with an ``action``). Raises as ``Ask``, and PerhapsDone."""
 
 
 class Operations(NamedTuple):
@@ -68,7 +79,7 @@ class Commands:
     Args:
         break_broker: None if the page cannot break brokers.
         acts: by action.
-        record: called on the command's thread with each successful act.
+        record: called on the command's thread with each act that has changed the cluster, or may have.
     """
 
     def __init__(
@@ -85,10 +96,17 @@ class Commands:
         """Raises: an exception whose message gives the reason for a refusal."""
         act = self._acts.get(str(request["action"]))
         if act is not None:
-            done = act(request)
-            if (event := done.event()) is not None:
-                self._record(event)
+            try:
+                done = act(request)
+            except PerhapsDone as failed:
+                self._keep(failed.done)
+                raise
+            self._keep(done)
             return done.answer
         if self._break_broker is None:
             raise Refused("only a kafka-zk up cluster can be broken from the page")
         return self._break_broker(request)
+
+    def _keep(self, done: Done) -> None:
+        if (event := done.event()) is not None:
+            self._record(event)

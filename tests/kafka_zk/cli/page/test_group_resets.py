@@ -11,7 +11,10 @@ from kafka_zk.cli.groups.group_kinds import GroupKind
 from kafka_zk.cli.page.connection import PageConnection
 from kafka_zk.cli.page.group_resets import GroupResets
 from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.clients.connection.errors import BrokerError
 from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST, ListedOffset
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.recorder.web.operations import PerhapsDone
 from tests.kafka_zk.cli.page.pages import Opened
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -26,6 +29,7 @@ class Group:
     def __init__(self) -> None:
         self.committed = {T0: 12, T1: 3}
         self.live = False
+        self.refused: TopicPartition | None = None
 
     def the_one(self, group: str) -> "Group":
         if group != "g":
@@ -40,6 +44,9 @@ class Group:
             raise CommandFailed("NON_EMPTY_GROUP: the broker group g has 1 live members (m); stop them first")
 
     def store(self, group: str, offsets: dict[TopicPartition, int]) -> None:
+        if self.refused is not None:
+            self.committed |= {tp: offset for tp, offset in offsets.items() if tp != self.refused}
+            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"storing the offset of {self.refused}")
         self.committed |= offsets
 
     @property
@@ -139,6 +146,18 @@ def test_a_group_that_has_committed_since_the_plan_is_not_reset() -> None:
     assert group.committed == {T0: 10, T1: 41}, "the other partition is not part of the plan"
 
 
+def test_a_reset_of_which_brokers_refuse_a_part_is_recorded_and_one_that_they_refuse_whole_is_not() -> None:
+    group = Group()
+    acts = resets(group)
+    group.refused = T1
+    with pytest.raises(PerhapsDone, match="other offsets of the plan may have been reset") as failed:
+        acts.carry_out({"plan": acts.plan(asking()).answer["plan"]})
+    assert group.committed == {T0: 10, T1: 3}
+    assert (failed.value.done.action, failed.value.done.target) == ("reset-offsets", "group g")
+    with pytest.raises(BrokerError):
+        acts.carry_out({"plan": acts.plan(asking(topics=["t:1"])).answer["plan"]})
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
@@ -146,6 +165,8 @@ def test_a_group_that_has_committed_since_the_plan_is_not_reset() -> None:
         ({"to": "offset"}, "choose where to"),
         ({"to": "offset", "value": -1}, "choose where to"),
         ({"to": "time", "value": "1"}, "choose where to"),
+        ({"to": "time", "value": 2**63}, "choose where to"),
+        ({"to": "shift", "value": -(2**70)}, "choose where to"),
         ({"type": "other"}, "the type of a group is broker or zookeeper, not 'other'"),
         ({"topics": "t"}, "topics must be a list"),
         ({"topics": ["t:9"]}, "no such topic, or no such partition"),

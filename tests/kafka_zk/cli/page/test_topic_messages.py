@@ -13,7 +13,9 @@ from kafka_zk.cli.page import topic_messages as module
 from kafka_zk.cli.page.connection import PageConnection
 from kafka_zk.cli.page.topic_messages import MOST_RECORDS, RecordPlan, TopicMessages
 from kafka_zk.cli.terminal.errors import CommandFailed
+from kafka_zk.clients.connection.errors import KafkaTimeoutError
 from kafka_zk.clients.consumer.records import ConsumerRecord
+from kafka_zk.recorder.web.operations import PerhapsDone
 from tests.kafka_zk.cli.page.pages import Opened
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -190,3 +192,17 @@ def test_a_record_is_planned_and_then_sent_once_and_neither_answer_nor_record_ha
 def test_what_cannot_be_sent_is_a_sentence(request_: dict[str, Any], reason: str) -> None:
     with pytest.raises(CommandFailed, match=reason):
         messages(Client()).plan(request_)
+
+
+def test_a_record_that_may_have_been_sent_is_recorded_without_its_content() -> None:
+    class Silent(Client):
+        def send(self, topic: str, value: Any, key: Any, partition: int | None) -> Any:
+            raise KafkaTimeoutError("no broker answered")
+
+    acts = messages(Silent())
+    planned = acts.plan({"topic": "t", "value": "top secret"})
+    with pytest.raises(PerhapsDone, match="look before you repeat it") as failed:
+        acts.carry_out({"plan": planned.answer["plan"]})
+    event = failed.value.done.event()
+    assert event is not None and (event.action, event.target) == ("send-record", "topic t")
+    assert "secret" not in f"{failed.value}{event}"

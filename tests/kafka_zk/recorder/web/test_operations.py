@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.recorder.timeline.cluster_events import OPERATOR, OperatorActed
-from kafka_zk.recorder.web.operations import Commands, Done, Refused
+from kafka_zk.recorder.web.operations import Commands, Done, PerhapsDone, Refused
 
 
 def reset(request: dict[str, Any]) -> Done:
@@ -36,6 +36,16 @@ def test_a_refused_act_is_not_recorded() -> None:
     with pytest.raises(Refused, match="NON_EMPTY_GROUP"):
         Commands(None, {"reset-offsets": refuse}, recorded.append).run({"action": "reset-offsets"})
     assert recorded == []
+
+
+def test_a_failed_act_that_may_have_changed_something_is_recorded() -> None:
+    def lose(request: dict[str, Any]) -> Done:
+        raise PerhapsDone("no broker answered", reset(request))
+
+    recorded: list[OperatorActed] = []
+    with pytest.raises(PerhapsDone, match="no broker answered"):
+        Commands(None, {"reset-offsets": lose}, recorded.append).run({"action": "reset-offsets"})
+    assert [each.target for each in recorded] == ["group board"]
 
 
 def test_other_commands_break_brokers_if_that_is_allowed() -> None:
