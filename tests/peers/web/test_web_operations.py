@@ -116,6 +116,60 @@ def test_a_refused_reset_is_a_sentence_and_a_plan_is_forgotten_if_the_choice_cha
     page.press("#reset [data-act=close]")
 
 
+LATE_PLAN = """
+const done = arguments[0];
+import("/act_dialog.js").then(async ({ ActDialog }) => {
+  const answers = [], dialog = new ActDialog("late", () => new Promise((resolve) => answers.push(resolve)));
+  const field = Object.assign(document.createElement("input"), { name: "value", value: "a" });
+  dialog.open("Late", [field], { request: () => ({ value: field.value }), action: "act", done: () => "It was done.",
+    planned: (told) => ({ shown: [], label: told.plan }) });
+  const shown = () => dialog.told.textContent, turn = () => new Promise((resolve) => setTimeout(resolve, 0)), seen = [];
+  const edit = (text) => { field.value = text; field.dispatchEvent(new Event("input", { bubbles: true })); };
+  dialog.plan({});
+  edit("b");
+  answers[0]({ plan: "plan of a", notes: [] });
+  await turn();
+  seen.push(shown());
+  dialog.plan({});
+  answers[1]({ plan: "plan of b", notes: [] });
+  await turn();
+  seen.push(shown());
+  dialog.carryOut("plan of b");
+  edit("c");
+  answers[2]({ notes: [] });
+  await turn();
+  seen.push(shown());
+  dialog.element.remove();
+  done(seen);
+});
+"""
+LATE_ANSWER = """
+const done = arguments[0];
+import("/configs.js").then(async ({ ConfigsPanel }) => {
+  const answers = [], panel = new ConfigsPanel((question, { topic }) => new Promise((resolve, reject) => answers.push({ topic, resolve, reject })));
+  const told = (topic) => ({ topics: ["a", "b"], topic, principal: "P", asked_ms: 1, notes: [],
+    configs: [{ name: `of-${topic}`, value: "1", source: "DEFAULT_CONFIG" }] });
+  const turn = () => new Promise((resolve) => setTimeout(resolve, 0)), seen = [];
+  panel.load(); answers[0].resolve(told("")); await turn(); answers[1].resolve(told("a")); await turn();
+  panel.load(); panel.topic.value = "b"; panel.load();
+  answers[3].resolve(told("b")); await turn(); answers[2].resolve(told("a")); await turn();
+  seen.push(panel.topic.value, panel.rows.querySelector("[data-config]").dataset.config);
+  panel.topic.value = "a"; panel.load(); answers[4].reject(new Error("no broker")); await turn();
+  seen.push(panel.rows.childElementCount);
+  done(seen);
+});
+"""
+
+
+def test_a_late_plan_is_not_shown_for_another_choice_but_the_outcome_of_an_act_always_is(page: Page) -> None:
+    seen = page.driver.execute_async_script(LATE_PLAN)
+    assert seen == ["", "plan of b", "It was done. The timeline shows it as your act."]
+
+
+def test_a_late_answer_about_another_topic_is_dropped_and_a_failure_leaves_no_old_values(page: Page) -> None:
+    assert page.driver.execute_async_script(LATE_ANSWER) == ["b", "of-b", 0]
+
+
 def test_a_topics_configuration_is_shown_and_changed(cluster: UpCluster, page: Page) -> None:
     until(lambda: page.count("#view-configs:not([hidden])"), "the view")
     page.press("#view-configs")

@@ -12,7 +12,7 @@ export class ActDialog {
 
   // `planned(told)`: the elements that show a plan, and the label of the button that carries it out. `done(told)`: a sentence.
   open(title, fields, { request, action, planned, done }) {
-    Object.assign(this, { action, planned, done });
+    Object.assign(this, { action, planned, done, acting: false });
     this.told = html("div", { role: "status" });
     this.element.replaceChildren(html("h2", { id: `${this.id}-title` }, title),
       html("form", { onsubmit: (event) => { event.preventDefault(); this.plan(request()); }, oninput: () => this.forget() }, fields,
@@ -21,12 +21,16 @@ export class ActDialog {
     this.element.showModal();
   }
 
-  // A plan belongs to what was chosen.
+  // A plan belongs to what was chosen; one that is still being made does not appear later. The outcome of an act does.
   forget() {
-    this.told.replaceChildren();
+    if (this.acting) return;
+    const before = this.told;
+    before.replaceWith(this.told = html("div", { role: "status" }));
   }
 
   plan(request) {
+    if (this.acting) return null;
+    this.forget();
     return this.ask("Asking the brokers …", request, (told) => {
       const { shown, label } = this.planned(told);
       return [...shown, ...notes(told), html("p", { class: "buttons" },
@@ -35,13 +39,15 @@ export class ActDialog {
   }
 
   async carryOut(plan) {
+    this.acting = true;
     await this.ask("Asking the brokers …", { action: this.action, plan },
       (told) => [html("p", { class: "right" }, this.done(told), " The timeline shows it as your act."), ...notes(told)]);
+    this.acting = false;
     this.element.querySelector("[data-act=close]").focus();
   }
 
   async ask(waiting, request, shown) {
-    const told = this.told; // another opening has its own
+    const told = this.told; // another opening or choice has its own
     told.replaceChildren(html("p", { class: "soft" }, waiting));
     try {
       told.replaceChildren(...shown(await this.post(request)));

@@ -33,19 +33,24 @@ export class MessagesPanel {
   }
 
   async load() {
+    const turn = this.turn = (this.turn ?? 0) + 1; // an answer about an earlier choice is dropped
     this.loading = true;
     this.state.className = "soft";
     this.state.textContent = "Asking the brokers …";
     try {
-      this.told = await this.ask("messages", this.query());
-      const before = this.topic.value, names = this.told.topics;
+      let told = await this.ask("messages", this.query());
+      if (turn !== this.turn) return;
+      const before = this.topic.value, names = told.topics;
       this.topic.replaceChildren(...names.map((name) => html("option", { value: name }, name)));
       this.topic.value = names.includes(before) ? before : names[0] ?? "";
-      if (this.topic.value !== before) this.told = await this.ask("messages", this.query());
+      if (this.topic.value !== before) told = await this.ask("messages", this.query());
+      if (turn !== this.turn) return;
+      this.told = told;
       this.state.textContent = [names.length ? `Asked as ${this.told.principal}, at ${when(this.told.asked_ms)}.` : `There is no topic that ${this.told.principal} may see.`, ...this.told.notes].join(" ");
       this.show();
     } catch (error) {
-      this.told ??= { records: [] };
+      if (turn !== this.turn) return;
+      this.told = { records: [] };
       this.rows.replaceChildren();
       this.state.className = "bad";
       this.state.textContent = String(error.message ?? error);
