@@ -46,7 +46,7 @@ class Group:
     def store(self, group: str, offsets: dict[TopicPartition, int]) -> None:
         if self.refused is not None:
             self.committed |= {tp: offset for tp, offset in offsets.items() if tp != self.refused}
-            raise BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"storing the offset of {self.refused}")
+            raise BrokerError(f"storing the offset of {self.refused}", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         self.committed |= offsets
 
     @property
