@@ -12,6 +12,8 @@ from kafka_zk.recorder.recording.samples import Samples
 
 MOST_SERIES = 2_000
 """Maximum number of partitions of groups that are compared."""
+MOST_NAMES = 100_000
+"""Maximum number of partitions of groups in which the filter searches."""
 MOST_ROWS = 200
 """Maximum number of rows; those with the largest lag are kept."""
 UNKNOWN_SHOWN_MS = 600_000
@@ -41,12 +43,15 @@ class Row(NamedTuple):
 
 
 def lag_table(samples: Samples, time_ms: int, name: str) -> Document:
-    """The partitions with ``name`` in them or in their group. ``count``: their number, of which MOST_ROWS are sent."""
-    found = [_row(samples, time_ms, series) for series in samples.names(_COMMITTED, MOST_SERIES) if name in series]
+    """The partitions with ``name`` in them or in their group. ``count``: their number, of which MOST_ROWS are sent.
+    ``is_whole``: False if there are more than MOST_SERIES, so that some were not compared.
+    """
+    named = [series for series in samples.names(_COMMITTED, MOST_NAMES) if name in series]
+    found = [_row(samples, time_ms, series) for series in named[:MOST_SERIES]]
     rows = [row for row in found if row is not None]
     largest = sorted(rows, key=lambda row: (row.unknown_ms is None, -(row.lag or 0)))[:MOST_ROWS]
     aged = [_aged(samples, time_ms, row) for row in largest]
-    return {"count": len(rows), "rows": [row._asdict() for row in sorted(aged, key=_by_name)]}
+    return {"count": len(rows), "is_whole": len(named) <= MOST_SERIES, "rows": [row._asdict() for row in sorted(aged, key=_by_name)]}
 
 
 def _by_name(row: Row) -> tuple[str, str, int]:

@@ -161,6 +161,22 @@ import("/configs.js").then(async ({ ConfigsPanel }) => {
 """
 
 
+BEYOND = """
+const done = arguments[0];
+import("/lag.js").then(({ lagView }) => {
+  const row = { group: "g", partition: "t-0", committed: 100, end: 5, lag: 0, unknown_ms: null, unchanged_is_exact: true, behind_ms: null };
+  const told = (unchanged_ms) => ({ sampled_ms: 1, age_ms: 0, turns: 1, count: 1, is_whole: false, rows: [{ ...row, unchanged_ms }] });
+  done([60000, 1000].map((unchanged) => lagView(told(unchanged), 1, "", null).textContent));
+});
+"""
+
+
+def test_an_offset_that_stays_beyond_the_end_is_named_and_so_is_a_table_that_is_not_whole(page: Page) -> None:
+    stays, passes = page.driver.execute_async_script(BEYOND)
+    assert "the offset is beyond the end by 95" in stays and "beyond the end" not in passes
+    assert "too many partitions to compare all of them" in stays
+
+
 def test_a_late_plan_is_not_shown_for_another_choice_but_the_outcome_of_an_act_always_is(page: Page) -> None:
     seen = page.driver.execute_async_script(LATE_PLAN)
     assert seen == ["", "plan of b", "It was done. The timeline shows it as your act."]

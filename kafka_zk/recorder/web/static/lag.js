@@ -3,6 +3,7 @@
 import { clock, counted, duration, html, middle } from "./dom.js";
 
 const MOST_NAME = 40;
+const BEYOND_MS = 30_000;
 
 // `told`: the answer of api-lag. `reset(group, topics)`: begins a reset of offsets; falsy if the page only reads, or shows the past.
 export function lagView(told, moment, filter, reset) {
@@ -11,6 +12,7 @@ export function lagView(told, moment, filter, reset) {
   return html("div", { class: "lag" }, asked(told, moment),
     groups.size ? [...groups].map(([group, rows]) => groupTable(group, rows, reset))
       : html("p", { class: "soft" }, filter ? "No group or partition has this in its name, or none has committed." : "No group has committed an offset yet."),
+    told.is_whole ? "" : html("p", { class: "bad" }, "There are too many partitions to compare all of them; partitions with larger lags may be missing. Use the filter."),
     told.count > told.rows.length ? html("p", { class: "soft" }, `${told.count - told.rows.length} more partitions, with smaller lags: use the filter`) : "");
 }
 
@@ -44,8 +46,11 @@ function partitionRow(row) {
     html("td", { class: "number" }, row.committed === null ? html("span", { class: "bad" }, unknown) : number(row.committed)),
     html("td", {}, age(row.unchanged_ms, row.unchanged_is_exact)),
     html("td", { class: "number" }, end), html("td", { class: "number" }, row.lag === null ? "" : number(row.lag)),
-    html("td", {}, row.lag === 0 ? "none" : age(row.behind_ms, row.behind_is_exact)));
+    html("td", {}, isBeyond(row) ? html("span", { class: "bad" }, `the offset is beyond the end by ${number(row.committed - row.end)}`) : row.lag === 0 ? "none" : age(row.behind_ms, row.behind_is_exact)));
 }
+
+// Offsets are asked of brokers shortly after ends, so only one that stays beyond the end is: the topic was recreated, or records were lost.
+const isBeyond = ({ committed, end, unchanged_ms: unchanged }) => committed !== null && end !== null && committed > end && unchanged > BEYOND_MS;
 
 const number = (value) => value.toLocaleString("en");
 

@@ -69,7 +69,7 @@ def test_what_is_unknown_has_no_number_but_says_since_when() -> None:
         500,
     )
     assert (unanswered["committed"], unanswered["lag"], unanswered["unknown_ms"]) == (None, None, 500)
-    assert lag_table(samples, 500, "") == {"count": 0, "rows": []}, "nothing was known yet"
+    assert lag_table(samples, 500, "") == {"count": 0, "is_whole": True, "rows": []}, "nothing was known yet"
     assert lag_table(samples, 3_001 + UNKNOWN_SHOWN_MS, "")["rows"] == [], "the group was deleted long ago"
 
 
@@ -80,6 +80,21 @@ def test_the_largest_lags_are_sent_and_all_are_counted(monkeypatch: pytest.Monke
     told = lag_table(sampled((1, values)), 2, "")
     assert (told["count"], [row["partition"] for row in told["rows"]]) == (13, ["t-10", "t-11"])
     assert [row["partition"] for row in lag_table(sampled((1, values)), 2, "u-")["rows"]] == ["u-0"]
+
+
+def test_the_filter_finds_what_is_beyond_the_limit_which_the_answer_admits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SERIES", 2)
+    samples = sampled((1, {f"committed g{number}: t-0": 0 for number in range(5)}))
+    told = lag_table(samples, 2, "")
+    assert (told["count"], told["is_whole"]) == (2, False)
+    told = lag_table(samples, 2, "g4")
+    assert ([row["group"] for row in told["rows"]], told["is_whole"]) == (["g4"], True)
+
+
+def test_an_offset_beyond_the_end_has_no_lag_but_both_numbers() -> None:
+    """The page names it, because the topic may have been recreated."""
+    row = the_row(sampled((1_000, {OFFSET: 100, END: 100}), (2_000, {END: 5})), 60_000)
+    assert (row["committed"], row["end"], row["lag"], row["unchanged_ms"]) == (100, 5, 0, 59_000)
 
 
 def test_damaged_names_of_a_recording_do_no_harm() -> None:
