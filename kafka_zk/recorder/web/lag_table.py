@@ -51,7 +51,11 @@ def lag_table(samples: Samples, time_ms: int, name: str) -> Document:
     rows = [row for row in found if row is not None]
     largest = sorted(rows, key=lambda row: (row.unknown_ms is None, -(row.lag or 0)))[:MOST_ROWS]
     aged = [_aged(samples, time_ms, row) for row in largest]
-    return {"count": len(rows), "is_whole": len(named) <= MOST_SERIES, "rows": [row._asdict() for row in sorted(aged, key=_by_name)]}
+    return {
+        "count": len(rows),
+        "is_whole": len(named) <= MOST_SERIES,
+        "rows": [row._asdict() for row in sorted(aged, key=_by_name)],
+    }
 
 
 def _by_name(row: Row) -> tuple[str, str, int]:

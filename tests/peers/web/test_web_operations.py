@@ -146,7 +146,8 @@ import("/act_dialog.js").then(async ({ ActDialog }) => {
 LATE_ANSWER = """
 const done = arguments[0];
 import("/configs.js").then(async ({ ConfigsPanel }) => {
-  const answers = [], panel = new ConfigsPanel((question, { topic }) => new Promise((resolve, reject) => answers.push({ topic, resolve, reject })));
+  const answers = [];
+  const ask = () => new Promise((resolve, reject) => answers.push({ resolve, reject })), panel = new ConfigsPanel(ask);
   const told = (topic) => ({ topics: ["a", "b"], topic, principal: "P", asked_ms: 1, notes: [],
     configs: [{ name: `of-${topic}`, value: "1", source: "DEFAULT_CONFIG" }] });
   const turn = () => new Promise((resolve) => setTimeout(resolve, 0)), seen = [];
@@ -164,8 +165,10 @@ import("/configs.js").then(async ({ ConfigsPanel }) => {
 BEYOND = """
 const done = arguments[0];
 import("/lag.js").then(({ lagView }) => {
-  const row = { group: "g", partition: "t-0", committed: 100, end: 5, lag: 0, unknown_ms: null, unchanged_is_exact: true, behind_ms: null };
-  const told = (unchanged_ms) => ({ sampled_ms: 1, age_ms: 0, turns: 1, count: 1, is_whole: false, rows: [{ ...row, unchanged_ms }] });
+  const row = { group: "g", partition: "t-0", committed: 100, end: 5, lag: 0,
+    unknown_ms: null, unchanged_is_exact: true, behind_ms: null };
+  const told = (unchanged_ms) => ({ sampled_ms: 1, age_ms: 0, turns: 1, count: 1, is_whole: false,
+    rows: [{ ...row, unchanged_ms }] });
   done([60000, 1000].map((unchanged) => lagView(told(unchanged), 1, "", null).textContent));
 });
 """
