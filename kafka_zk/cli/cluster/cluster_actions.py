@@ -8,7 +8,7 @@ from kafka_zk.cli.cluster.break_actions import ACTIONS, BROKER, expected, target
 from kafka_zk.cli.cluster.broker_faults import BrokerFaults
 from kafka_zk.cli.cluster.workload import Workload
 from kafka_zk.embedded.control_socket import ActionRefused
-from kafka_zk.recorder.timeline.cluster_events import OperatorActed
+from kafka_zk.recorder.timeline.cluster_events import OPERATOR, OperatorActed
 from kafka_zk.recorder.timeline.trace_file import TraceWriter
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 DESCRIBE = "describe"
 TOLD = "told"
 """The request reports what a client has already done to a broker; ``up`` only records it."""
-OPERATOR = "operator"
-"""The trace's actor for these actions."""
 
 Document = dict[str, Any]
 

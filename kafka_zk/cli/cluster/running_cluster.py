@@ -5,7 +5,6 @@ from typing import Any
 
 from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.cli.cluster.cluster_actions import DESCRIBE, TOLD
-from kafka_zk.cli.terminal.command_config import command_security, read_security
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import zookeeper_properties
 from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
@@ -18,7 +17,6 @@ from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blo
 from kafka_zk.registry.client.security_keys import zookeeper_security
 from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.registry.znodes.brokers import broker_path
-from kafka_zk.security.client_security import ClientSecurity
 
 CONTROLLER = "controller"
 EXPIRE = "expire"
@@ -49,10 +47,10 @@ class RunningCluster:
         return None if trace is None else Path(trace)
 
     @property
-    def security(self) -> ClientSecurity:
-        """The security of connections to its brokers. Raises CommandFailed."""
+    def client_file(self) -> Path | None:
+        """The properties of a client of its brokers; None if they need no security."""
         file: str | None = self._description.get("client_properties")
-        return command_security() if file is None else read_security(Path(file))[1]
+        return None if file is None else Path(file)
 
     @property
     def session_s(self) -> float:

@@ -13,7 +13,8 @@ import click
 from kafka_zk.broker.process.signals import ending_signals, interrupt_at_the_end
 from kafka_zk.cli.cluster.outage_logs import LogOptions, outage_log_options
 from kafka_zk.cli.cluster.web_sharing import LinkOptions, Links, link_options, shared_sentence
-from kafka_zk.cli.terminal.command_config import command_config_option, command_security
+from kafka_zk.cli.page.permissions import Allowed, allowed_options
+from kafka_zk.cli.terminal.command_config import command_config_option, command_security, secured, use_security
 from kafka_zk.cli.terminal.durations import parse_duration_ms
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import zookeeper_option, zookeeper_properties
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from kafka_zk.cli.cluster.running_cluster import RunningCluster
     from kafka_zk.recorder.recording.documents import Document
     from kafka_zk.recorder.recording.recording import Recording
+    from kafka_zk.recorder.web.operations import Operations
     from kafka_zk.recorder.web.service import Cluster, WebService
     from kafka_zk.recorder.web.sources import Source, WatchSource
 
@@ -32,6 +34,8 @@ URL = "web page at "
 BREAK_URL = "with this address the page can break brokers; keep it to yourself: "
 PRESENTER_URL = "presenter's link, for this machine; keep it to yourself: "
 VIEWERS_URL = "viewers' link: "
+CHANGE_URL = "with this address the page can change the cluster; keep it to yourself: "
+VALUES_URL = "with this address the page can show records; keep it to yourself: "
 LEAST_KEPT_MS = 60_000
 
 
@@ -82,6 +86,7 @@ def _kept_ms(context: click.Context, parameter: click.Parameter, given: str | No
     type=click.Path(path_type=Path, file_okay=False),
     help="Write the page of RECORDING to this directory, as one file that needs no server, and exit.",
 )
+@allowed_options
 @link_options
 def command(
     recording: str | None,
@@ -93,6 +98,7 @@ def command(
     keep: int | None,
     save: Path | None,
     directory: Path | None,
+    allowed: Allowed,
     links: LinkOptions,
 ) -> None:
     """Show a live cluster in a browser, at present and at any earlier moment: brokers, partitions, groups, all znodes,
@@ -123,10 +129,9 @@ def command(
         raise click.UsageError("--data and --trace cannot be used with --zookeeper-log and --broker-logs")
     if keep is not None and (record is None or (logs.is_given and not _is_named("zookeeper"))):
         raise click.UsageError("--keep needs --record and a live cluster: logs without --zookeeper do not grow")
-    if directory is not None and (recording is None or save is not None):
-        raise click.UsageError("--export needs a recording, and cannot be used with --save")
-    if save is not None and recording is None:
-        raise click.UsageError("--save needs a recording; for a live cluster, the page itself saves what it shows")
+    if any(allowed) and (recording is not None or (logs.is_given and not _is_named("zookeeper"))):
+        raise click.UsageError("--allow-changes and --allow-values need a live cluster")
+    _check_outputs(recording, save, directory)
     if links.share and (save is not None or directory is not None):
         raise click.UsageError("--share serves the page, so it cannot be used with --save or --export")
     from kafka_zk.cli.cluster.web_recordings import open_recording, save_recording
@@ -146,13 +151,20 @@ def command(
             if kept.entries.count:
                 note(f"continues {record}: {_size(kept)}")
             if logs.is_given:
-                _serve(kept, *_loaded(kept, logs, zookeeper if _is_named("zookeeper") else None), served)
+                _serve(kept, *_loaded(kept, logs, zookeeper, allowed), served)
             else:
-                _record(kept, zookeeper, data, traces, served)
+                _serve(kept, *_followed(kept, zookeeper, data, traces, allowed), served)
     except NoRecording as error:
         raise CommandFailed(str(error)) from error
     except sqlite3.DatabaseError as error:
         raise CommandFailed(f"the recording {recording or record} cannot be read: {error}") from error
+
+
+def _check_outputs(recording: str | None, save: Path | None, directory: Path | None) -> None:
+    if directory is not None and (recording is None or save is not None):
+        raise click.UsageError("--export needs a recording, and cannot be used with --save")
+    if save is not None and recording is None:
+        raise click.UsageError("--save needs a recording; for a live cluster, the page itself saves what it shows")
 
 
 def _export(recording: str, directory: Path, as_json: bool) -> None:
@@ -175,13 +187,17 @@ def _size(recording: "Recording") -> str:
     return f"{recording.entries.count - recording.entries.first + 1:,} entries, {recording.used_bytes / 1e6:.1f} MB"
 
 
-def _loaded(recording: "Recording", logs: LogOptions, zookeeper: str | None) -> "tuple[Cluster | None, str]":
-    """Record the current content of the logs, then follow the transaction log."""
+def _loaded(
+    recording: "Recording", logs: LogOptions, zookeeper: str | None, allowed: Allowed
+) -> "tuple[Cluster | None, str]":
+    """Record the current content of the logs, then follow the transaction log. ``zookeeper``: ignored unless it is on
+    the command line."""
     from kafka_zk.recorder.web.heartbeats import Heartbeats
     from kafka_zk.recorder.web.service import Cluster
     from kafka_zk.recorder.zookeeper_health.poller import HealthPoller
     from kafka_zk.registry.client import connect_string
 
+    zookeeper = zookeeper if _is_named("zookeeper") else None
     chroot = None if zookeeper is None else connect_string.parse(zookeeper).chroot or ""
     opened = logs.open(chroot, recording)
     opened.record(recording, is_over=zookeeper is None)
@@ -189,8 +205,9 @@ def _loaded(recording: "Recording", logs: LogOptions, zookeeper: str | None) -> 
         return None, opened.described
     beats = None if zookeeper is None else Heartbeats(zookeeper)
     health = None if zookeeper is None else HealthPoller(zookeeper)
+    operations = None if zookeeper is None else _operations(zookeeper, allowed)
     cluster = Cluster(source, source.told, heartbeats=beats, health=health, security=command_security(),
-                      is_over=zookeeper is None)  # fmt: skip
+                      operations=operations, is_over=zookeeper is None)  # fmt: skip
     return cluster, opened.described
 
 
@@ -210,7 +227,8 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, li
             service.start(reactor, links.port)
         except CannotListenError as error:
             raise CommandFailed(_not_listening(error)) from error
-        _print_links(service, links)
+        can_break = cluster is not None and cluster.break_broker is not None
+        _print_links(service, links, CHANGE_URL if not can_break else BREAK_URL)
 
         def end(*_: object) -> None:
             if cluster is None:
@@ -230,25 +248,32 @@ def _not_listening(error: "CannotListenError") -> str:
     return f"port {error.port} is in use; choose another one with --port"
 
 
-def _print_links(service: "WebService", links: Links) -> None:
+def _print_links(service: "WebService", links: Links, acting: str) -> None:
+    """``acting``: the words before the address for acts."""
     shared = {"presenter_url": service.presenter_url, "viewers_url": service.viewers_url} if links.share else {}
     if links.as_json:
-        print_json({"event": "web", "url": service.url, "break_url": service.break_url, **shared})
+        print_json({"event": "web", "url": service.url, "break_url": service.break_url,
+                    "values_url": service.values_url, **shared})  # fmt: skip
     elif links.share is not None:
         say(f"{PRESENTER_URL}{service.presenter_url}\n{VIEWERS_URL}{service.viewers_url}")
     else:
-        say(f"{URL}{service.url}" + (f"\n{BREAK_URL}{service.break_url}" if service.break_url else ""))
+        say(f"{URL}{service.url}" + (f"\n{acting}{service.break_url}" if service.break_url else ""))
+    if not links.as_json and service.values_url:
+        say(f"{VALUES_URL}{service.values_url}")
     if links.share is not None:
         note(shared_sentence(links.share))
 
 
-def _record(
-    recording: "Recording",
-    zookeeper: str | None,
-    data: Path | None,
-    traces: tuple[Path, ...],
-    links: Links,
-) -> None:
+def _operations(zookeeper: str, allowed: Allowed) -> "Operations":
+    from kafka_zk.cli.page.operations import page_operations
+
+    return page_operations(zookeeper, may_act=allowed.changes, shows_values=allowed.values)
+
+
+def _followed(
+    recording: "Recording", zookeeper: str | None, data: Path | None, traces: tuple[Path, ...], allowed: Allowed
+) -> "tuple[Cluster, str]":
+    """The live cluster, and what of it is followed."""
     from kafka_zk.cli.cluster.running_cluster import find_cluster
     from kafka_zk.recorder.web.heartbeats import Heartbeats
     from kafka_zk.recorder.web.service import Cluster
@@ -266,18 +291,21 @@ def _record(
         table = None if told is not None else WatchTable(zookeeper, lambda: watches.session_id)
         cluster = Cluster(watches, told, watch_table=table, heartbeats=Heartbeats(zookeeper),
                           health=HealthPoller(zookeeper, lambda: watches.session_state),
-                          security=command_security())  # fmt: skip
-        _serve(recording, cluster, watches.described, links)
-        return
+                          security=command_security(),
+                          operations=_operations(zookeeper, allowed))  # fmt: skip
+        return cluster, watches.described
     source = _log_of(running, recording.entries.last_zxid())
     found = traces or ((running.trace,) if running.trace is not None else ())
     if not found:
         note("the brokers' own steps are shown only if the brokers write traces: kafka-zk up --web, or --trace DIR")
     told = TraceSource(*found, from_start=not recording.entries.count) if found else None
     beats = Heartbeats(running.zookeeper)
+    if running.client_file is not None and not secured():
+        use_security(running.client_file)
     cluster = Cluster(source, told, running.broker_ids, lambda request: _break(running, request), heartbeats=beats,
-                      health=HealthPoller(running.zookeeper), security=running.security)  # fmt: skip
-    _serve(recording, cluster, source.described, links)
+                      health=HealthPoller(running.zookeeper), security=command_security(),
+                      operations=_operations(running.zookeeper, allowed._replace(changes=True)))  # fmt: skip
+    return cluster, source.described
 
 
 def _log_of(running: "RunningCluster", after_zxid: int) -> "Source":

@@ -8,6 +8,7 @@ from kafka_zk.cli.groups.group_kinds import GroupKind, GroupOverview, Offsets, P
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.clients.admin.group_admin import DEAD, EMPTY, STABLE, CommittedOffset, GroupDescription, MemberDescription
+from kafka_zk.protocol.errors import ErrorCode
 
 
 class GroupsOfBrokers:
@@ -48,7 +49,8 @@ class GroupsOfBrokers:
         if described.state not in (EMPTY, DEAD):
             names = ", ".join(member.member_id for member in described.members)
             raise CommandFailed(
-                f"the broker group {group} has {len(described.members)} live members ({names}); stop them first"
+                f"{ErrorCode.NON_EMPTY_GROUP.name}: the broker group {group} has {len(described.members)} live members "
+                f"({names}); stop them first"
             )
 
     def store(self, group: str, offsets: Offsets) -> None:

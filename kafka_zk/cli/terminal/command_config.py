@@ -21,6 +21,12 @@ def _remember(context: click.Context, parameter: click.Parameter, path: Path | N
         context.meta[_KEYS], context.meta[_SECURITY] = read_security(path)
 
 
+def use_security(path: Path) -> None:
+    """Use this client's file in the rest of the command, instead of ``--command-config``. Raises CommandFailed."""
+    meta = click.get_current_context().meta
+    meta[_KEYS], meta[_SECURITY] = read_security(path)
+
+
 def read_security(path: Path) -> "tuple[dict[str, str], ClientSecurity]":
     """The security keys in a client's file, and the settings that they define. Raises CommandFailed."""
     from kafka_zk.cli.terminal.errors import CommandFailed

@@ -1,9 +1,11 @@
 """Output of commands: tables for people, JSON for programs, notes on stderr."""
 
+import contextlib
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import click
@@ -18,7 +20,24 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+_collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
+
+
+@contextlib.contextmanager
+def collected_notes() -> Iterator[list[str]]:
+    """In the block, notes of this thread are added to the list instead of being printed."""
+    notes: list[str] = []
+    token = _collected.set(notes)
+    try:
+        yield notes
+    finally:
+        _collected.reset(token)
+
+
 def note(text: str) -> None:
+    if (collected := _collected.get()) is not None:
+        collected.append(text)
+        return
     told()
     for line in wrapped(text, stderr_columns()):
         click.echo(line, err=True)

@@ -28,6 +28,13 @@ class Sample(NamedTuple):
     value: int | None
 
 
+class Since(NamedTuple):
+    """``is_exact``: False if it may have been so before the first sample."""
+
+    time_ms: int
+    is_exact: bool
+
+
 class Samples:
     """The samples of one recording, for its thread. Raises sqlite3.Error."""
 
@@ -139,6 +146,25 @@ class Samples:
     def last(self, series: str, time_ms: int) -> Sample | None:
         """The series' last sample at or before a moment; None if there is none."""
         return self._before(series, time_ms) if self._there else None
+
+    def within_since(self, series: str, time_ms: int, low: int, high: int) -> Since | None:
+        """Since when a series has been in ``low`` to ``high`` at every moment at which it is known, up to ``time_ms``.
+
+        None if its last known value is outside, or it has none.
+        """
+        if not self._there:
+            return None
+        outside = self._database.execute(
+            "select time_ms from samples where series = ? and time_ms <= ? and value not between ? and ? "
+            "order by time_ms desc limit 1",
+            (series, time_ms, low, high),
+        ).fetchone()
+        first = self._database.execute(
+            "select time_ms from samples where series = ? and time_ms <= ? and time_ms > ? and value is not null "
+            "order by time_ms limit 1",
+            (series, time_ms, outside[0] if outside else -1),
+        ).fetchone()
+        return None if first is None else Since(first[0], outside is not None)
 
     def _before(self, series: str, time_ms: int) -> Sample | None:
         row = self._database.execute(

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 
+OPERATOR = "operator"
+"""The actor of ``OperatorActed``."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterSeen(Event):

@@ -16,6 +16,7 @@ from kafka_zk.recorder.web.cluster_view import cluster_document, series_of
 from kafka_zk.recorder.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.recorder.web.explanations import explanation
 from kafka_zk.recorder.web.fenced_writes import FENCED, FencedWrites, fenced_writes
+from kafka_zk.recorder.web.lag_table import lag_table
 from kafka_zk.recorder.web.lanes import is_folded, silences, with_outages
 from kafka_zk.recorder.web.lesson_steps import KEY, Lesson, decode, question, step_document
 from kafka_zk.recorder.web.narration import line, title
@@ -218,6 +219,11 @@ class RecordingApi:
             **self._sampled(to_ms),
             "between": {name: samples.between(name, from_ms, to_ms, MOST_POINTS) for name in sums},
         }
+
+    def lag(self, query: Query) -> Document:
+        """The lag of groups at ``time_ms``, and when brokers were last asked; only what has ``name`` in its name."""
+        time_ms = _number(query, "time_ms")
+        return {**self._sampled(time_ms), **lag_table(self._recording.samples, time_ms, query.get("name", ""))}
 
     def health(self, query: Query) -> Document:
         """ZooKeeper's own health at ``time_ms``."""

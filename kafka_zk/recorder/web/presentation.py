@@ -14,7 +14,7 @@ MOST_INTEGER = 2**53 - 1
 """The largest integer that JavaScript represents exactly."""
 MOST_CHARACTERS = 4_000
 MOST_FOLDS = 100
-VIEWS = ("cluster", "tree", "strategies", "help")
+VIEWS = ("cluster", "tree", "lag", "strategies", "help")
 
 
 class BadPresentation(Exception):

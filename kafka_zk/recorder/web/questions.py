@@ -16,5 +16,5 @@ def questions(api: RecordingApi) -> dict[str, Question]:
         "state": api.state, "tree": api.tree, "at": api.at, "entries": api.entries, "entry": api.entry,
         "spans": api.spans, "step": api.step, "episodes": api.episodes, "play": api.play, "znode": api.znode,
         "samples": api.samples, "health": api.health, "lesson": api.lesson, "question": api.question,
-        "records": api.records, "strategies": lambda query: strategies(),
+        "records": api.records, "lag": api.lag, "strategies": lambda query: strategies(),
     }  # fmt: skip

@@ -54,7 +54,7 @@ class Sampler:
     Args:
         wanted: called in each round.
         take: receives a time in ms and values by series; may raise.
-        asked: finds the groups of brokers without traces; None: sample only the groups in ``wanted``.
+        asked: finds groups that have no assignment in the recording; None: sample only the groups in ``wanted``.
         now_ms: the time of samples, by the clock of the recording's entries.
     """
 
@@ -111,7 +111,8 @@ class Sampler:
         if self._round % ROUNDS_BETWEEN_GROUPS == 0:
             await self._asked.ask(admin.groups)
         self._round += 1
-        return wanted._replace(groups=self._asked.names)
+        groups = dict.fromkeys((*self._asked.names, *wanted.groups))
+        return wanted._replace(groups=tuple(groups)[:MOST_GROUPS])
 
     async def _connected(self, brokers: tuple[str, ...]) -> Admin | None:
         if self._admin is None or not set(brokers) & set(self._brokers):

@@ -24,7 +24,9 @@ from kafka_zk.network.bounded_site import BoundedSite
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.shared_file import pack
 from kafka_zk.recorder.web.api import BadRequest, RecordingApi
+from kafka_zk.recorder.web.daemon_thread import defer_to_daemon_thread
 from kafka_zk.recorder.web.news import News
+from kafka_zk.recorder.web.operations import Ask, Asked
 from kafka_zk.recorder.web.presentation import BadPresentation
 from kafka_zk.recorder.web.questions import Question, questions
 from kafka_zk.recorder.web.resources import (
@@ -41,6 +43,9 @@ from kafka_zk.recorder.web.resources import (
 
 LOOPBACK = "127.0.0.1"
 TOKEN_HEADER = "x-kafka-zk-token"
+MOST_WAITING = 4
+"""Maximum number of questions of one kind to the live cluster that wait for answers."""
+NOTHING_ASKED = Asked()
 
 Break = Callable[[Document], Document]
 """Runs a command (a document with an ``action``) on a thread and returns the new state. Raises an exception whose
@@ -58,9 +63,10 @@ class WebServer:
 
     Args:
         describe: returns the recording's summary for the page.
-        break_broker: None if the cluster cannot be broken from the page.
-        reading_token, break_token: required for queries and for commands, which break brokers or present the page.
+        break_broker: None if the page may only read.
+        reading_token, break_token: required for queries and for commands, which change the cluster or present the page.
         present: None if the page is not shared.
+        asked: questions to the live cluster; each runs on a thread.
     """
 
     def __init__(
@@ -71,11 +77,16 @@ class WebServer:
         reading_token: str,
         break_token: str,
         present: Present | None = None,
+        asked: Asked = NOTHING_ASKED,
     ) -> None:
         self._news = News(describe)
         root: Any = Root((LOOPBACK, "localhost"), reading_token, {})
         for name, question in ({"recording": lambda query: describe()} | questions(api)).items():
             root.putChild(f"api-{name}".encode(), _Question(api, question))
+        for name, ask in asked.questions.items():
+            root.putChild(f"api-{name}".encode(), _LiveQuestion(ask, None))
+        for name, ask in asked.private.items():
+            root.putChild(f"api-{name}".encode(), _LiveQuestion(ask, asked.values_token))
         root.putChild(b"api-news", self._news)
         root.putChild(b"api-export", _Export(api))
         root.putChild(b"api-code", Code())
@@ -111,6 +122,35 @@ class _Question(Resource):
                 return answer(request, self._question(query_of(request)))
         except BadRequest as error:
             return answer(request, {"error": str(error)}, 400)
+
+
+class _LiveQuestion(Resource):
+    """Asks the cluster itself, on a thread. Its refusals and errors are the brokers' and ZooKeeper's.
+
+    ``token``: required in a header, because an address can be shared by mistake; None if the read token suffices.
+    """
+
+    isLeaf = True
+
+    def __init__(self, ask: Ask, token: str | None) -> None:
+        super().__init__()
+        self._ask = ask
+        self._token = token
+        self._waiting_count = 0
+
+    def render_GET(self, request: Any) -> Any:
+        if self._token is not None and not is_same(header(request, TOKEN_HEADER), self._token):
+            told = "the token is missing or wrong: open the address for reading records, which was printed separately"
+            return answer(request, {"error": told}, 403)
+        if self._waiting_count >= MOST_WAITING:
+            return answer(request, {"error": "the cluster has not answered the earlier questions yet"}, 503)
+        self._waiting_count += 1
+        asked = defer_to_daemon_thread(self._ask, query_of(request))
+        return _answer_later(request, asked.addBoth(self._answered))
+
+    def _answered(self, outcome: Any) -> Any:
+        self._waiting_count -= 1
+        return outcome
 
 
 class _Export(Resource):
@@ -170,17 +210,11 @@ class _Break(Resource):
             )
             return answer(request, {"error": told}, 403)
         if self._break is None:
-            return answer(request, {"error": "only a kafka-zk up cluster can be broken from the page"}, 409)
+            return answer(request, {"error": "this page only reads: it cannot change the cluster"}, 409)
         wanted = _order(request.content.read(MOST_BODY_BYTES))
         if wanted is None:
             return answer(request, {"error": "expected a JSON object with an action"}, 400)
-        done: Any = deferToThread(self._break, wanted)
-        done.addCallbacks(
-            lambda state: (state, 200), lambda failure: ({"error": failure.getErrorMessage()}, 409)
-        )  # fmt: skip
-        done.addCallback(lambda outcome: finish(request, *outcome))
-        done.addErrback(lambda failure: _log.failure("a response could not be sent", failure=failure))
-        return NOT_DONE_YET
+        return _answer_later(request, defer_to_daemon_thread(self._break, wanted))
 
 
 class _Present(Resource):
@@ -219,3 +253,11 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
         return all(isinstance(each, str) for each in value)
     return isinstance(value, str) or type(value) is int
+
+
+def _answer_later(request: Any, done: Any) -> Any:
+    """Answer with the result of ``done``, or with the reason of its failure."""
+    done.addCallbacks(lambda state: (state, 200), lambda failure: ({"error": failure.getErrorMessage()}, 409))
+    done.addCallback(lambda outcome: finish(request, *outcome))
+    done.addErrback(lambda failure: _log.failure("a response could not be sent", failure=failure))
+    return NOT_DONE_YET

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,17 +12,20 @@ from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import wall_ms
+from kafka_zk.base.events import Event
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.holds import OF_ZOOKEEPER
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.timeline.cluster_events import OperatorActed
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.recorder.web.asked_groups import AskedGroups
 from kafka_zk.recorder.web.heartbeats import HEARD_OF, Heartbeats, SessionConnection
+from kafka_zk.recorder.web.operations import Asked, Commands, Operations
 from kafka_zk.recorder.web.outage_logs import Told
 from kafka_zk.recorder.web.recorder import Recorder
 from kafka_zk.recorder.web.sampled import to_ask
 from kafka_zk.recorder.web.sampler import MOST_GROUPS, Sampler
-from kafka_zk.recorder.web.server import LOOPBACK, Break, WebServer
+from kafka_zk.recorder.web.server import LOOPBACK, NOTHING_ASKED, Break, WebServer
 from kafka_zk.recorder.web.sources import Source, Traces
 from kafka_zk.recorder.web.summary import summary
 from kafka_zk.recorder.web.viewers import ShareAddress, ViewersServer
@@ -48,8 +51,9 @@ class Cluster:
     ``broker_ids``: the brokers of a cluster started with ``kafka-zk up``, including dead ones. ``break_broker``: None
     if the page cannot break brokers. ``in_lesson``: the page starts at the first entry and follows the user.
     ``watch_table``: finds the watches of processes without traces. ``heartbeats``: finds silent sessions. ``health``:
-    polls ZooKeeper's servers. ``security``: for polling brokers. ``is_over``: the source is the logs that an outage has
-    left; no broker is polled, and the page is not live.
+    polls ZooKeeper's servers. ``security``: for polling brokers. ``operations``: the daily work that the page can do;
+    None if it can only show the recording. ``is_over``: the source is the logs that an outage has left; no broker is
+    polled, and the page is not live.
     """
 
     source: Source
@@ -61,14 +65,24 @@ class Cluster:
     heartbeats: Heartbeats | None = None
     health: HealthPoller | None = None
     security: ClientSecurity = NO_SECURITY
+    operations: Operations | None = None
     is_over: bool = False
+
+    @property
+    def may_change(self) -> bool:
+        return self.break_broker is not None or bool(self.operations and self.operations.acts)
+
+    @property
+    def shows_values(self) -> bool:
+        return bool(self.operations and self.operations.private)
 
 
 class WebService:
     """The page's service; ``start`` it before the reactor runs.
 
     ``url`` contains the read token in its fragment, which browsers do not send. ``break_url`` also contains the break
-    token and is for the operator only; "" if the page cannot break anything.
+    token and is for the operator only; "" if the page cannot change anything. ``values_url`` has the token for records
+    instead; "" if the page may not show them.
 
     A shared page has a ``presenter_url``, which permits acting and presenting on this machine, and a ``viewers_url``,
     which permits reading on any machine that reaches the address; both are "" for a page that is not shared.
@@ -80,12 +94,13 @@ class WebService:
         self._recording = recording
         self._cluster = cluster
         self._described = described
+        self._reactor: Any = None
         self._recorder: Recorder | None = None
         self._sampler: Sampler | None = None
         self._loops: list[LoopingCall] = []
         self._health = EnsembleHealth()
         self._reading_token, self._break_token = secrets.token_urlsafe(16), secrets.token_urlsafe(16)
-        break_broker = cluster.break_broker if cluster is not None else None
+        self._values_token = secrets.token_urlsafe(16)
         self._api = RecordingApi(recording)
         viewers = None
         if share is not None:
@@ -93,22 +108,25 @@ class WebService:
             viewers = ViewersServer(self._api, self._summary, share, token, self._tell_presenter)
         self._viewers = viewers
         self._server = WebServer(
-            self._api, self.describe, break_broker, self._reading_token, self._break_token,
-            None if viewers is None else viewers.present,
+            self._api, self.describe, self._commands(), self._reading_token, self._break_token,
+            None if viewers is None else viewers.present, self._asked(),
         )  # fmt: skip
-        self.url = self.break_url = self.presenter_url = self.viewers_url = ""
+        self.url = self.break_url = self.values_url = self.presenter_url = self.viewers_url = ""
 
     def start(self, reactor: Any, port: int) -> None:
         """Viewers use the same port at their address; each chooses a free one if it is 0. Raises: twisted's
         CannotListenError.
         """
+        self._reactor = reactor
         listening = self._server.listen(reactor, port)
         self.url = f"http://{LOOPBACK}:{listening}/#token={self._reading_token}"
         if self._viewers is not None:
             self.presenter_url = f"{self.url}&break={self._break_token}"
             self.viewers_url = self._viewers.listen(reactor, port)
-        if self._cluster is not None and self._cluster.break_broker is not None:
+        if self._cluster is not None and self._cluster.may_change:
             self.break_url = f"{self.url}&break={self._break_token}"
+        if self._cluster is not None and self._cluster.shows_values:
+            self.values_url = f"{self.url}&values={self._values_token}"
         if self._cluster is not None:
             self._recorder = Recorder(
                 reactor, self._recording, self._cluster.source, self._cluster.traces, self._publish,
@@ -118,7 +136,8 @@ class WebService:
             self._every(reactor, self._publish)
             if self._cluster.is_over:
                 return
-            asked = AskedGroups(self._recorder.take, MOST_GROUPS) if _tells_no_group(self._cluster.traces) else None
+            tells = self._recorder.take if _tells_no_group(self._cluster.traces) else _ignore
+            asked = AskedGroups(tells, MOST_GROUPS)
             taken = self._recording.samples
             security = self._cluster.security
             wanted = partial(to_ask, self._recording, security.protocol)
@@ -131,6 +150,28 @@ class WebService:
                 self._look(reactor, HEARTBEATS_INTERVAL_S, beats.look, lambda each: self._take_heartbeats(each, beats))
             if (health := self._cluster.health) is not None:
                 self._look(reactor, HEALTH_INTERVAL_S, health.look, self._take_health)
+
+    def _asked(self) -> Asked:
+        operations = self._cluster.operations if self._cluster is not None else None
+        if operations is None:
+            return NOTHING_ASKED
+        return Asked(operations.questions, operations.private, self._values_token)
+
+    def _commands(self) -> Break | None:
+        cluster = self._cluster
+        if cluster is None or not cluster.may_change:
+            return None
+        acts = cluster.operations.acts if cluster.operations is not None else {}
+        return Commands(cluster.break_broker, acts, self._record_act).run
+
+    def _record_act(self, event: OperatorActed) -> None:
+        """Called on the act's thread."""
+
+        def take() -> None:
+            if self._recorder is not None:
+                self._recorder.take([replace(event, time_ms=self._now_ms())])
+
+        self._reactor.callFromThread(take)
 
     def _end_earlier(self) -> None:
         """End the samples and spans that an earlier recorder left open; those that still hold are reported again."""
@@ -186,6 +227,9 @@ class WebService:
             "misses": "; ".join(filter(None, self._misses(cluster))),
             "known_brokers": list(cluster.broker_ids),
             "can_break": cluster.break_broker is not None,
+            "can_ask": cluster.operations is not None,
+            "can_act": cluster.operations is not None and bool(cluster.operations.acts),
+            "shows_values": cluster.shows_values,
             "problem": problem,
         }
 
@@ -236,6 +280,10 @@ class WebService:
     def _every(self, reactor: Any, function: Callable[[], None]) -> None:
         function()
         reactor.callLater(HEARTBEAT_S, self._every, reactor, function)
+
+
+def _ignore(events: list[Event]) -> None:
+    """The traces have the assignments; only the names of groups are needed."""
 
 
 def _tells_no_group(traces: Traces | None) -> bool:

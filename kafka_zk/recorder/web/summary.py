@@ -18,6 +18,9 @@ def summary(recording: Recording, described: str) -> Document:
         "misses": recording.misses,
         "known_brokers": [],
         "can_break": False,
+        "can_ask": False,
+        "can_act": False,
+        "shows_values": False,
         "problem": "",
         "names": recording.spans.members,
     }

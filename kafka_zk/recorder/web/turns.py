@@ -24,6 +24,7 @@ class Turns:
         self._round = 0
         self._ends: dict[TopicPartition, int | None] = {}
         self._topics: dict[str, set[TopicPartition]] = {}
+        self._of_group: set[str] = set()  # the known series of groups
 
     def next(self, leaders: Mapping[TopicPartition, str]) -> dict[TopicPartition, str]:
         """The partitions to ask about now, with their leaders: those that were asked about longest ago."""
@@ -44,6 +45,8 @@ class Turns:
         Args:
             leaders: all partitions that exist.
             ends: the answers to this turn; None: the leader did not respond.
+            committed: what is known now. The series of the other groups and partitions end: their group was deleted,
+                or its coordinator did not respond.
         """
         gone = self._ends.keys() - leaders.keys()
         found: dict[str, int | None] = {f"end {tp}": None for tp in gone}
@@ -54,7 +57,10 @@ class Turns:
         self._topics = _by_topic(leaders)
         for topic in {tp.topic for tp in (*ends, *gone)}:
             found[f"ends {topic}"] = self._sum(topic)
-        return {**found, **self._of_groups(committed), TURNS: self.count, SAMPLED: self._round}
+        of_groups = self._of_groups(committed)
+        gone_of_groups = dict.fromkeys(self._of_group - of_groups.keys())
+        self._of_group = set(of_groups)
+        return {**found, **gone_of_groups, **of_groups, TURNS: self.count, SAMPLED: self._round}
 
     def _sum(self, topic: str) -> int | None:
         """The sum; None if any part is unknown, or no partition is left."""

@@ -30,7 +30,7 @@ MOST_CONNECTIONS = 4 * MOST_VIEWERS
 MOST_AT_ONCE = 20
 """Maximum number of queries in one request."""
 _READ_ONLY = "viewers can only read: this is the presenter's to do"
-_REFUSED = dict.fromkeys((b"api-break", b"api-present", b"api-export"), _READ_ONLY)
+_REFUSED = dict.fromkeys((b"api-break", b"api-present", b"api-export", b"api-configs", b"api-messages"), _READ_ONLY)
 
 
 class ShareAddress(NamedTuple):
@@ -115,7 +115,8 @@ class ViewersServer:
 
     def _describe(self) -> Document:
         presented = self._presentation.document()
-        return {**self._described(), "can_break": False, "shared": "viewer", "presented": presented}
+        acts = {"can_break": False, "can_ask": False, "can_act": False, "shows_values": False}
+        return {**self._described(), **acts, "shared": "viewer", "presented": presented}
 
 
 class _Summary(Resource):

@@ -74,14 +74,27 @@ export function foldButton(name, open, toggled, ...children) {
     html("span", { class: "arrow", "aria-hidden": "true" }, open ? "▾" : "▸"), ...children);
 }
 
-// Replace the content, but keep the focus.
+// Replace the content, but keep the focus. Content that is already there stays, with its open lists and its focus.
 export function replace(element, content) {
+  if (element.childNodes.length === 1 && element.firstChild === content) return;
   const key = element.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
   element.replaceChildren(content);
   if (key !== undefined) element.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
 export const counted = (count, one, many) => `${count} ${count === 1 ? one : many}`;
+
+const DAY = 86400, HOUR = 3600, MINUTE = 60;
+
+// With two units at most.
+export function duration(ms) {
+  const seconds = Math.round(ms / 1000), two = (large, unit, small, part) => (small ? `${large} ${unit} ${small} ${part}` : `${large} ${unit}`);
+  if (ms < 9950) return `${(ms / 1000).toFixed(1)} s`;
+  if (seconds < MINUTE) return `${seconds} s`;
+  if (seconds < HOUR) return two(Math.floor(seconds / MINUTE), "min", seconds % MINUTE, "s");
+  if (seconds < DAY) return two(Math.floor(seconds / HOUR), "h", Math.floor((seconds % HOUR) / MINUTE), "min");
+  return two(Math.floor(seconds / DAY), "d", Math.floor((seconds % DAY) / HOUR), "h");
+}
 
 export const size = (bytes) => (bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
 

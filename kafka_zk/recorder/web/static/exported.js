@@ -11,7 +11,7 @@ export function exported(packed) {
   const ready = unpacked(packed).then((data) => new ExportedAnswers(data));
   const ask = async (question, values = {}) => (await ready).answer(question, values);
   addEventListener("hashchange", () => location.reload()); // another moment's address
-  return { ask, post: null, present: null, kept: {}, missing: "", savingAddress: () => null, codeAddress: () => null,
+  return { ask, post: null, present: null, askPrivately: null, hasLag: false, kept: {}, missing: "", savingAddress: () => null, codeAddress: () => null,
     follow: (onNews, onSilence) => ask("recording").then(onNews, (error) => onSilence(`This page cannot be read: ${error.message ?? error}`)) };
 }
 

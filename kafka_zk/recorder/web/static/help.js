@@ -9,6 +9,14 @@ const SAID = [
     + "heartbeat for half of its timeout. The table has a row for each partition and a column for each broker."],
   ["Znodes", "Everything that is in ZooKeeper at this moment. A coloured line names the session of an ephemeral znode; choose one "
     + "to see its data, its last change, and its history. Only watchers that processes report are shown."],
+  ["Lag", "Every group and partition at this moment: the committed offset and since when it has not changed, the end of the log, "
+    + "the lag, and the age of the first record that the group has not committed. 'At least' means that the recording does not "
+    + "go back further. With the address for changes, a group without live members can be reset: first you see the plan, and "
+    + "as whom the cluster would be changed."],
+  ["Topics", "The configuration of a topic, as the brokers tell it when you ask, and what set each value. It is of the present, also "
+    + "when you rewind."],
+  ["Records of a topic", "With the address for records: at most 50 records at once, with keys and values in the format that you choose. They are "
+    + "asked of the brokers when you press the button, and are in no recording."],
   ["Strategies", "The same change of a group's members under each assignment strategy: who reads each partition and when, when members "
     + "are silent, and how many records wait. kafka-zk's own groups did this in its simulator; it was not measured on this cluster."],
   ["Timeline", "Bars: the controller, each partition's leader and its owner in a group, over time; red means none. "

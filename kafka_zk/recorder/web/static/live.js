@@ -9,6 +9,8 @@ export function live() {
   const hash = new URLSearchParams(location.hash.slice(1)), token = hash.get("token") ?? "";
   // This tab keeps the token; the address, which people share, must not contain it.
   if (hash.has("break")) sessionStorage.setItem("break", hash.get("break"));
+  if (hash.has("values")) sessionStorage.setItem("values", hash.get("values"));
+  const valuesToken = sessionStorage.getItem("values") ?? "";
   const breakToken = sessionStorage.getItem("break") ?? "";
   const askAlone = (question, values = {}) => answerOf(fetch(`api-${question}?${new URLSearchParams({ ...values, token })}`));
   const askTogether = together(async (asked) => {
@@ -24,6 +26,8 @@ export function live() {
     post: breakToken ? (request) => send("api-break", request) : null,
     present: breakToken ? (shown) => send("api-present", shown) : null,
     follow: (onNews, onSilence) => follow(token, ask, onNews, () => onSilence("")),
+    askPrivately: valuesToken ? (question, values) => answerOf(fetch(`api-${question}?${new URLSearchParams({ ...values, token })}`, { headers: { "x-kafka-zk-token": valuesToken } })) : null,
+    hasLag: true,
     kept: token ? { token } : {},
     missing: token ? "" : "This page needs the token in the address that kafka-zk printed: open that address.",
     savingAddress: (range) => `api-export?${new URLSearchParams({ ...range, token })}`,

@@ -2,17 +2,21 @@
 
 import { BreakPanel } from "./break.js";
 import { clusterView } from "./cluster.js";
+import { ConfigsPanel } from "./configs.js";
 import { source } from "./data.js";
 import { detailsView, znodeView } from "./details.js";
 import { clock, dated, html, knowGroups, knowNames, replace, size } from "./dom.js";
 import { lanesQuery, topicsQuery } from "./folds.js";
 import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
+import { lagView } from "./lag.js";
 import { LessonPanel } from "./lesson.js";
 import { timelineLegend } from "./legend.js";
+import { MessagesPanel } from "./messages.js";
 import { partOf } from "./play_part.js";
 import { presented, showPresented } from "./presented.js";
 import { batchesView, recordsView } from "./records.js";
+import { ResetDialog } from "./reset.js";
 import { sharing } from "./sharing.js";
 import { SlowMotion } from "./slow_motion.js";
 import { strategiesView } from "./strategies.js";
@@ -25,6 +29,7 @@ const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; 
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
 const data = source(), ask = data.ask;
+const VIEWS = ["cluster", "tree", "lag", "configs", "messages", "strategies", "help"];
 
 const page = {
   recording: null,
@@ -43,6 +48,9 @@ const page = {
   begun: null, // a promise: the lesson, if there is one, and the first drawing
   sharing: null, // the presenter's or a viewer's part, if the page is shared
   breaking: null, // the panel for faults, if the cluster allows them
+  configs: new ConfigsPanel(ask),
+  messages: null, // the panel for records, if the reader may see them
+  reset: null, // the dialog for offsets, if the reader may change them
   inLesson: false,
   lesson: null, // its panel
   slowly: null, // the panel for slow motion
@@ -177,6 +185,12 @@ async function viewOf(seq, here) {
     const told = await ask("strategies");
     return () => strategiesView(told, document.body.clientWidth - STRATEGIES_MARGIN, draw);
   }
+  if (page.view === "lag" && data.hasLag) {
+    const told = await ask("lag", { time_ms: page.moment, name: filter });
+    return () => lagView(told, page.moment, filter, page.seq === null && page.reset && ((group, topics) => page.reset.open(group, topics)));
+  }
+  if (page.view === "messages" && page.messages) return () => page.messages.view();
+  if (page.view === "configs" && page.recording.can_ask) return () => page.configs.view();
   if (page.view === "tree") {
     const tree = await ask("tree", { seq, path: page.below, name: filter });
     const at = here?.path ?? "";
@@ -245,7 +259,7 @@ function controls() {
   slider.max = Math.max(page.recording.last_ms, page.recording.live ? page.recording.now_ms : 0);
   if (document.activeElement !== slider || live) slider.value = page.moment;
   slider.setAttribute("aria-valuetext", dated(page.moment));
-  for (const name of ["cluster", "tree", "strategies", "help"]) id(`view-${name}`).setAttribute("aria-pressed", page.view === name);
+  for (const name of VIEWS) id(`view-${name}`).setAttribute("aria-pressed", page.view === name);
   const kept = new URLSearchParams({ view: page.view, ...data.kept });
   if (!live && !page.lesson) kept.set("seq", page.seq);
   if (page.lesson?.step >= 0) kept.set("step", page.lesson.step + 1);
@@ -408,11 +422,11 @@ function begin() {
   id("filter").addEventListener("input", draw);
   id("legend").replaceChildren(timelineLegend());
   id("slider").addEventListener("input", (event) => windTo(Number(event.target.value)));
-  for (const name of ["cluster", "tree", "strategies", "help"]) id(`view-${name}`).addEventListener("click", () => show(name));
+  for (const name of VIEWS) id(`view-${name}`).addEventListener("click", () => show(name));
   document.addEventListener("keydown", keys);
   document.addEventListener("pointerdown", () => { page.held = true; });
   for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(release, 0));
-  hash.delete("break");
+  for (const secret of ["break", "values"]) hash.delete(secret);
   history.replaceState(null, "", `#${hash}`);
   if (data.missing) return say(data.missing);
   let due = null;
@@ -454,6 +468,14 @@ function drawNews() {
 
 // A scenario starts at its first event, not at its last.
 async function beginLesson() {
+  id("view-lag").hidden = !data.hasLag;
+  id("view-configs").hidden = !page.recording.can_ask;
+  if (page.recording.shows_values && data.askPrivately) page.messages = new MessagesPanel(data.askPrivately);
+  id("view-messages").hidden = !page.messages;
+  if (page.recording.can_act && data.post) {
+    page.reset = new ResetDialog(data.post);
+    page.configs.allowChanges(data.post);
+  }
   if (page.recording.can_break && data.post) page.breaking = new BreakPanel(id("break"), data.post, page.recording.known_brokers);
   if (page.recording.live) return;
   const panel = new LessonPanel(id("lesson"), ask, async (seq, began) => {

@@ -3,12 +3,13 @@
 import { folds, takeFolds } from "./folds.js";
 import { chooseEpisode } from "./happened.js";
 
+const FOLLOWED = new Set(["cluster", "tree", "lag", "strategies", "help"]); // the others show what only the presenter may ask
 const id = (name) => document.getElementById(name);
 
 export function presented(page) {
   const { episode, slowly } = page, isPlayed = slowly.isOpen && slowly.at >= 0;
   return {
-    seq: page.seq, at: page.at, view: page.view, chosen: page.chosen, znode: page.znode, below: page.below,
+    seq: page.seq, at: page.at, view: FOLLOWED.has(page.view) ? page.view : "cluster", chosen: page.chosen, znode: page.znode, below: page.below,
     filter: id("filter").value, window_s: Number(id("window").value), every: id("every").checked, folds: folds(),
     episode: episode && page.chosen !== null ? { seq: episode.seq, subject: episode.subject } : null,
     slowly: isPlayed ? { step: slowly.at, until_ms: Number.isFinite(slowly.told.until_ms) ? slowly.told.until_ms : null } : null,

@@ -74,3 +74,9 @@ def test_a_part_of_a_play_does_not_tell_who_acts_later() -> None:
     assert found["lanes"] == ["broker-2", "ZooKeeper", "g_anna"]
     assert [(each["time_ms"], each["source"], each["target"]) for each in found["steps"]] == [(20, 0, 1), (30, 1, 2)]
     assert found["is_whole"]
+
+
+def test_durations_have_two_units_at_most() -> None:
+    times_ms = (0, 940, 9_960, 59_000, 59_900, 200_000, 3_600_000, 7_530_000, 90_000_000)
+    found = run("dom.js", "page.duration(Number(text))", [str(each) for each in times_ms])
+    assert found == ["0.0 s", "0.9 s", "10 s", "59 s", "1 min", "3 min 20 s", "1 h", "2 h 5 min", "1 d 1 h"]

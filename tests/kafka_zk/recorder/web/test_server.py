@@ -15,14 +15,17 @@ from kafka_zk.recorder.recording import export, shared_file
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import server
 from kafka_zk.recorder.web.api import RecordingApi
+from kafka_zk.recorder.web.operations import Asked
 from kafka_zk.recorder.web.presentation import Presentation
-from kafka_zk.recorder.web.server import Present, WebServer
+from kafka_zk.recorder.web.server import MOST_WAITING, Break, Present, WebServer
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
 from tests.kafka_zk.recorder.web.test_presentation import SHOWN
 
 
-def answer(request: bytes, present: Present | None = None) -> bytes:
-    web = WebServer(RecordingApi(Recording()), dict, lambda request: {}, "reading", "secret", present)
+def answer(request: bytes, present: Present | None = None, *, reads_only: bool = False) -> bytes:
+    act: Break | None = None if reads_only else lambda request: {}
+    asked = Asked({"configs": lambda query: {}}, {"messages": lambda query: {}}, "values")
+    web = WebServer(RecordingApi(Recording()), dict, act, "reading", "secret", present, asked)
     connection = web.site(Clock()).buildProtocol(None)
     transport = StringTransport()
     connection.makeConnection(transport)
@@ -33,12 +36,26 @@ def answer(request: bytes, present: Present | None = None) -> bytes:
 HEAD = b"POST /api-%s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nX-Kafka-Zk-Token: %s\r\nContent-Length: %d\r\n\r\n"
 
 
-def post(body: bytes, token: bytes = b"secret") -> bytes:
-    return answer(HEAD % (b"break", token, len(body)) + body)
+def post(body: bytes, token: bytes = b"secret", *, reads_only: bool = False) -> bytes:
+    return answer(HEAD % (b"break", token, len(body)) + body, reads_only=reads_only)
 
 
 @pytest.mark.parametrize(
-    "question", ["recording", "state", "tree", "znode", "entries", "news", "export", "samples", "health"]
+    "question",
+    [
+        "recording",
+        "state",
+        "tree",
+        "znode",
+        "entries",
+        "news",
+        "export",
+        "samples",
+        "health",
+        "lag",
+        "configs",
+        "messages",
+    ],
 )
 @pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?token=%ff", "?token=secret"])
 def test_reading_needs_its_token(question: str, query: str) -> None:
@@ -83,6 +100,39 @@ def test_a_page_that_is_not_shared_is_presented_to_no_one() -> None:
     assert b" 409 " in answer(HEAD % (b"present", b"secret", 2) + b"{}")
 
 
+def test_a_page_that_only_reads_refuses_every_act() -> None:
+    """Even from someone who has guessed the token that was never printed."""
+    for action in (b"kill", b"plan-reset", b"reset-offsets", b"set-config"):
+        refused = post(b'{"action":"%s"}' % action, reads_only=True)
+        assert b" 409 " in refused and b"this page only reads" in refused
+
+
+@pytest.mark.parametrize("token", [b"", b"reading", b"secret", b"wrong", b"\xff"])
+def test_records_need_a_token_of_their_own(token: bytes) -> None:
+    """Neither the token for reading nor the one for changes suffices, nor does the right one in the address."""
+    get = b"GET /api-messages?token=reading&values=values HTTP/1.1\r\nHost: 127.0.0.1:1\r\nX-Kafka-Zk-Token: %s\r\n\r\n"
+    refused = answer(get % token)
+    assert b" 403 " in refused and b"open the address for reading records" in refused
+    assert b" 403 " in answer(get.replace(b"token=reading&", b"") % b"values"), "the token for reading is needed, too"
+
+
+def test_too_many_questions_to_a_silent_cluster_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting: list[Deferred[Any]] = []
+
+    def later(ask: Any, query: Any) -> "Deferred[Any]":
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    monkeypatch.setattr(server, "defer_to_daemon_thread", later)
+    question = server._LiveQuestion(lambda query: {}, None)
+    for _ in range(MOST_WAITING):
+        assert question.render_GET(Download()) == NOT_DONE_YET
+    refused = Download()
+    assert b"has not answered" in question.render_GET(refused) and refused.code == 503
+    waiting[0].errback(ValueError("no broker is registered in this ZooKeeper"))
+    assert question.render_GET(Download()) == NOT_DONE_YET
+
+
 def test_a_host_that_is_no_text_is_refused() -> None:
     assert b" 403 " in answer(b"GET /api-recording HTTP/1.1\r\nHost: \xff\xfe\r\n\r\n")
 
@@ -93,8 +143,17 @@ def test_a_token_that_is_no_text_is_wrong() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"[]", b"{}", b"\xff", b'{"action":"kill","broker":1e999}', b'{"action":1,"broker":{}}', b"[" * 9_999,
-     b'{"action":"kill","broker":true}', b'{"action":"cut","broker":1,"from":[{}]}'],
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"action":"kill","broker":1e999}',
+        b'{"action":1,"broker":{}}',
+        b"[" * 9_999,
+        b'{"action":"kill","broker":true}',
+        b'{"action":"cut","broker":1,"from":[{}]}',
+    ],
 )
 def test_what_is_no_order_is_refused(body: bytes) -> None:
     assert b" 400 " in post(body)

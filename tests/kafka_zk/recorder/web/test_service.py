@@ -12,6 +12,7 @@ from kafka_zk.base.clock import wall_ms
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import service as module
 from kafka_zk.recorder.web.heartbeats import Heartbeats, SessionConnection
+from kafka_zk.recorder.web.operations import Act, Done, Operations
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS
 from kafka_zk.recorder.web.service import (
     HEALTH_INTERVAL_S,
@@ -167,4 +168,33 @@ def test_the_links_of_a_shared_page_have_different_tokens() -> None:
     assert sorted(presenter) == ["break", "token"] and list(viewers) == ["token"]
     assert len({*presenter.values(), *viewers.values()}) == 3
     assert (service.break_url, service.describe()["viewers"]) == ("", 0)
+    service.stop()
+
+
+ACTS: dict[str, Act] = {
+    "reset-offsets": lambda request: Done({}, "reset-offsets", "group g", "User:anna", "it starts again")
+}
+
+
+@pytest.mark.parametrize("operations", [Operations({}, ACTS), Operations({}, {}), None], ids=["acts", "reads", "shows"])
+def test_an_act_on_the_page_is_recorded_and_without_acts_there_is_no_address_for_them(
+    operations: Operations | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reactor, recording = MemoryReactorClock(), Recording()
+    service = WebService(recording, Cluster(Source(), None, operations=operations), "")
+    monkeypatch.setattr(service._server, "listen", lambda reactor, port: port)
+    monkeypatch.setattr(reactor, "callFromThread", lambda work: work(), raising=False)
+    service.start(reactor, 0)
+    may_act = operations is not None and bool(operations.acts)
+    assert ("&break=" in service.break_url) == may_act == service.describe()["can_act"]
+    assert service.describe()["can_ask"] == (operations is not None)
+    assert service.values_url == "" and not service.describe()["shows_values"]
+    commands = service._commands()
+    assert (commands is not None) == may_act
+    if commands is not None:
+        commands({"action": "reset-offsets"})
+        service.record_now()
+        [entry] = recording.entries.operator_acts(0, wall_ms() + 1_000, 9)
+        assert (entry.actor, entry.document["target"]) == ("operator", "group g")
+        assert entry.document["cause"] == "requested on the page, as User:anna"
     service.stop()

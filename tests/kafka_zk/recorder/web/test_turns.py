@@ -53,3 +53,12 @@ def test_no_number_is_shown_without_its_age_and_none_after_a_pause() -> None:
     assert (later["measured"], later["age_ms"]) == ({}, None), "numbers are shown although the recorder did not run"
     between = api.samples({"from_ms": "0", "to_ms": "20500"})
     assert (between["sampled_ms"], between["turns"]) == (20_000, 11)
+
+
+def test_the_offsets_of_a_group_that_is_gone_or_does_not_answer_become_unknown() -> None:
+    turns = Turns()
+    turns.take(LED, {T0: 5, T1: 7}, {("g", T0): 3, ("h", T0): 5})
+    told = turns.take(LED, {T0: 6}, {("h", T0): 5})
+    assert (told["committed g: t-0"], told["lag g: t"]) == (None, None)
+    assert (told["committed h: t-0"], told["lag h: t"]) == (5, 1)
+    assert "committed g: t-0" not in turns.take(LED, {T0: 6}, {("h", T0): 5}), "it ends once"

@@ -112,6 +112,16 @@ def test_saving_the_recording_is_refused(shared: Shared) -> None:
     assert b" 403 " in shared.ask("export?from_ms=0&to_ms=9")
 
 
+@pytest.mark.parametrize("question", ["configs", "configs?topic=t", "messages?topic=t"])
+def test_questions_to_the_live_cluster_are_refused(shared: Shared, question: str) -> None:
+    """They are asked with the operator's login. They are not among several queries, either."""
+    refused = shared.ask(question)
+    assert b" 403 " in refused and b"viewers can only read" in refused
+    name = question.partition("?")[0]
+    several = document(shared.ask(f'several?asked=[["{name}",%7B"topic":"t"%7D]]'))
+    assert several["answers"] == [{"error": f"there is no query {name}"}]
+
+
 @pytest.mark.parametrize("token", ["", "wrong", "%ff", TOKEN[:-1], TOKEN + "x"])
 @pytest.mark.parametrize("question", ["recording", "state", "entries?from_ms=0&to_ms=9", "several", "news", "nothing"])
 def test_reading_needs_the_viewers_token(shared: Shared, question: str, token: str) -> None:
@@ -129,7 +139,8 @@ def test_the_page_is_reached_by_name_and_by_address(shared: Shared, host: str) -
 
 
 def test_a_viewer_reads_but_is_offered_no_act(shared: Shared) -> None:
-    assert document(shared.ask("recording")) == {"count": 1, "can_break": False, "shared": "viewer", "presented": None}
+    acts = dict.fromkeys(("can_break", "can_ask", "can_act", "shows_values"), False)
+    assert document(shared.ask("recording")) == {"count": 1, **acts, "shared": "viewer", "presented": None}
     assert document(shared.ask("tree?seq=1"))["count"] == 1
     assert b" 400 " in shared.ask("entry?seq=x")
 
