@@ -243,6 +243,7 @@ class BrokerParts:
             remote_reads=None if self.remote_storage is None else self.remote_storage.reads,
             deleted_partitions=None if self.remote_storage is None else self.remote_storage.deleted,
             client_quotas=_client_quotas(config, base.machine.clock),
+            scram_credentials=base.credentials,
             random=random,
         )
 
