@@ -89,6 +89,15 @@ def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> s
     return None if not sides else "the handshake does not end"
 
 
+def check_connection(client: TlsSettings, server: TlsSettings, client_auth: str) -> None:
+    """Check that brokers with these settings can connect. Raises InvalidSecurity, with Kafka's sentence."""
+    if problem := can_connect(client, server, client_auth):
+        raise InvalidSecurity(
+            "A client SSLEngine created with the provided settings can't connect to a server SSLEngine created "
+            f"with those settings: {problem}"
+        )
+
+
 def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
     """Load the key and certificates from a temporary file, in memory or on disk, because Python reads only files.
     Raises InvalidSecurity."""

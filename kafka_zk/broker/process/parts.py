@@ -281,7 +281,7 @@ class BrokerParts:
         if self.tls is None:
             from kafka_zk.broker.process.live_tls import LiveTls  # imported here, because it loads OpenSSL
 
-            self.tls = LiveTls(self._base.machine.clock, self._base.config.inter_broker_listener, self.peers)
+            self.tls = LiveTls(self._base.machine.clock, self._base.config.broker_listeners, self.peers)
         return self.tls
 
     # -- while it runs ------------------------------------------------------------------------------------------------
