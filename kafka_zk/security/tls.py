@@ -65,6 +65,8 @@ def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
 
 
 def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
+    # As in Java, a chain may end at any certificate of the store: an intermediate authority, or the peer's own.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=authorities)
     except ssl.SSLError as error:

@@ -4,6 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.broker.process.security import BrokerSecurity
@@ -63,6 +65,40 @@ def test_brokers_that_would_not_trust_each_other_do_not_start(
         security(tmp_path, authority, **{f"listener.name.{listener}.ssl.truststore.location": str(other)})
     said = str(refused.value)
     assert f"listener {listener.upper()}: " in said and "ssl.truststore.location must" in said
+
+
+def intermediate(folder: Path, authority: CertificateAuthority) -> tuple[Path, Path]:
+    """A keystore signed by an intermediate authority, with the chain up to it, and a trust store with it alone."""
+    root = authority.write(folder / "root.pem").read_bytes()
+    between = CertificateAuthority("intermediate")
+    own = x509.load_pem_x509_certificate(between.write(folder / "own.pem").read_bytes())
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(own.subject).issuer_name(x509.load_pem_x509_certificate(root).subject)
+        .public_key(own.public_key()).serial_number(x509.random_serial_number())
+        .not_valid_before(own.not_valid_before_utc).not_valid_after(own.not_valid_after_utc)
+    )  # fmt: skip
+    for each in own.extensions:
+        builder = builder.add_extension(each.value, each.critical)
+    root_key = serialization.load_pem_private_key(root, None)
+    signed = builder.sign(root_key, hashes.SHA256())  # type: ignore[arg-type]
+    chained, alone = (each.public_bytes(serialization.Encoding.PEM).decode() for each in (signed, own))
+    keystore = between.write_keystore(folder / "chained.pem", "broker", HOSTS)
+    keystore.write_text(keystore.read_text().replace(alone, chained))
+    truststore = folder / "intermediate.pem"
+    truststore.write_text(chained)
+    return keystore, truststore
+
+
+def test_an_intermediate_authority_can_be_trusted_without_its_root(
+    tmp_path: Path, authority: CertificateAuthority
+) -> None:
+    """Java ends a chain at any certificate in the trust store, OpenSSL by default only at a self-signed one."""
+    keystore, truststore = intermediate(tmp_path, authority)
+    stores = {"ssl.keystore.location": str(keystore), "ssl.truststore.location": str(truststore)}
+    assert set(security(tmp_path, authority, **stores).between_brokers) == {"INSIDE", "CONTROL"}
+    with pytest.raises(InvalidBrokerConfig, match="can't connect to a server"):
+        security(tmp_path, authority, **{"ssl.truststore.location": str(truststore)})
 
 
 def test_an_expired_certificate_between_brokers_is_refused(tmp_path: Path, authority: CertificateAuthority) -> None:
