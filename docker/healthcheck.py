@@ -19,8 +19,8 @@ from pathlib import Path
 PROPERTIES = Path("/tmp/server.properties")
 TIMEOUT_S = 4
 PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL")
-"""The protocol of the listener to ask, the best first: only PLAINTEXT tells the controller; at SSL, the broker may log
-that the check has no certificate.
+"""Protocols of listeners, the most useful first: only PLAINTEXT shows whether the broker knows the controller; at SSL,
+the broker may log that the check has no certificate.
 """
 NO_TOPICS = struct.pack(">hhih6si", 3, 1, 0, 6, b"health", 0)  # key, version, correlation id, client id, topics
 API_VERSIONS = struct.pack(">hhih6s", 18, 0, 0, 6, b"health")

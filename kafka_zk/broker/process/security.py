@@ -41,8 +41,9 @@ class BrokerSecurity:
 
 
 def _check_own_stores(name: str, client: ClientSecurity, listener: ListenerSecurity) -> None:
-    """Check that brokers with the stores of this listener trust each other, as Kafka does at the start. Otherwise the
-    brokers would start, but never replicate. Raises: InvalidSecurity."""
+    """Check that brokers with the stores of this listener trust each other. Otherwise they would start, but never
+    replicate. Kafka checks this for the inter-broker listener only; a controller whose own control-plane listener does
+    not trust it is as useless. Raises: InvalidSecurity."""
     if client.tls is None or listener.tls is None:
         return
     from kafka_zk.security.tls import check_connection  # imported here, because it loads OpenSSL

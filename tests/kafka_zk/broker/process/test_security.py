@@ -59,7 +59,7 @@ def test_the_control_plane_needs_the_login_of_brokers(tmp_path: Path, authority:
 def test_brokers_that_would_not_trust_each_other_do_not_start(
     tmp_path: Path, authority: CertificateAuthority, listener: str
 ) -> None:
-    """Kafka checks this at the start, too."""
+    """Kafka checks the inter-broker listener at the start, too (SslFactory.SslEngineValidator)."""
     other = CertificateAuthority("other").write_truststore(tmp_path / "other.pem")
     with pytest.raises(InvalidBrokerConfig, match="can't connect to a server") as refused:
         security(tmp_path, authority, **{f"listener.name.{listener}.ssl.truststore.location": str(other)})
