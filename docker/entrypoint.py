@@ -36,6 +36,8 @@ def main() -> int:
     if not properties.get("zookeeper.connect"):
         print("Error: set KAFKA_ZOOKEEPER_CONNECT, for example to zookeeper:2181", file=sys.stderr)
         return 1
+    WRITTEN.touch(mode=0o600)
+    WRITTEN.chmod(0o600)  # it may hold passwords, and may be left by an older image
     WRITTEN.write_text("".join(f"{key}={escape(value)}\n" for key, value in properties.items()))
     metrics_port = os.environ.get("KAFKA_METRICS_PORT")
     metrics = ["--metrics-port", metrics_port] if metrics_port else []

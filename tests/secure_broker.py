@@ -155,7 +155,7 @@ class _Session:
         if header.api_key == ApiKey.METADATA:
             me = response.MetadataResponseBroker(node_id=0, host="127.0.0.1", port=self._broker.port, rack=None)
             return response(brokers=[me], cluster_id="c", controller_id=0, topics=[])
-        return response(error_code=0)
+        return response()
 
     def _handshake(self, request: Any, response: Any) -> Any:
         offered = list(self._broker.mechanisms)

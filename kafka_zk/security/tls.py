@@ -65,6 +65,8 @@ def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
 
 
 def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
+    # As in Java, a chain may end at any certificate of the store: an intermediate authority, or the peer's own.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=authorities)
     except ssl.SSLError as error:
@@ -87,6 +89,15 @@ def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> s
     except ssl.SSLError as error:
         return error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else reason(error)
     return None if not sides else "the handshake does not end"
+
+
+def check_connection(client: TlsSettings, server: TlsSettings, client_auth: str) -> None:
+    """Check that brokers with these settings can connect. Raises InvalidSecurity, with Kafka's sentence."""
+    if problem := can_connect(client, server, client_auth):
+        raise InvalidSecurity(
+            "A client SSLEngine created with the provided settings can't connect to a server SSLEngine created "
+            f"with those settings: {problem}"
+        )
 
 
 def load_identity(context: ssl.SSLContext, identity: Identity) -> None:

@@ -5,6 +5,7 @@ in advance, because on two cores the attacker itself could cause the waits.
 """
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -74,14 +75,16 @@ class Siege:
         self._rows = rows
 
     def __call__(
-        self, name: str, attack: Callable[[], object], *, deadline_s: float = DEADLINE_S, waits: bool = True
-    ) -> None:
+        self, name: str, attack: Callable[[], object], *, deadline_s: float = DEADLINE_S, waits: bool = True,
+        p99_ms: float = math.inf,
+    ) -> None:  # fmt: skip
         """Run ``attack``. Its assertions count as bounds of its own.
 
         Args:
             deadline_s: after this time the broker is killed and the attack has failed.
             waits: whether the honest client's waits are measured; not if the attack stops the broker, or has another
                 target.
+            p99_ms: 99 of 100 waits of the honest client take at most this much longer than its longest quiet wait.
         """
         victim = self.victim
         position = victim.log_size()
@@ -116,6 +119,8 @@ class Siege:
         elif runner.failure is not None:
             broken.append(_sentence(runner.failure))
         broken += broken_bounds(self._quiet, outcome)
+        if honest and honest["p99_wait_ms"] > self._quiet.longest_wait_ms + p99_ms:
+            broken.append(f"one of 100 waits of another client took {honest['p99_wait_ms']:,.0f} ms or more")
         said = summarize(complaints(outcome.log))
         self._rows.append(Row(name, outcome.longest_wait_ms, outcome.peak_mb, duration_s, said, broken))
         assert not broken, f"{name}: " + "; ".join(broken)

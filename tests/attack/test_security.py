@@ -22,6 +22,7 @@ STORM = 400
 THREADS = 4
 RATE = 50
 WINDOWS = 2
+P99_MS = 50.0
 HALF = 300
 TOKENS = 1_000
 TOKEN_BYTES = 512 * 1024
@@ -68,7 +69,7 @@ def test_a_storm_of_handshakes(broker: Secured) -> None:
 
 
 def test_a_storm_at_a_listener_with_a_rate(make_siege: Callable[..., Siege], tmp_path: Path) -> None:
-    """The listener accepts RATE connections a second, however many come (KAFKA-10023)."""
+    """The listener accepts RATE connections a second, however many come, and others hardly notice (KAFKA-10023)."""
     broker = secured(
         make_siege,
         tmp_path,
@@ -83,7 +84,7 @@ def test_a_storm_at_a_listener_with_a_rate(make_siege: Callable[..., Siege], tmp
         storm(broker)
         assert time.monotonic() - began_s > STORM / RATE - WINDOWS
 
-    broker.siege(f"T {STORM} handshakes, {RATE} a second", attack, deadline_s=60)
+    broker.siege(f"T {STORM} handshakes, {RATE} a second", attack, deadline_s=60, p99_ms=P99_MS)
 
 
 @pytest.mark.one_in(2)
@@ -140,12 +141,13 @@ def begun_login(broker: Secured, size_bytes: int) -> tuple[Connection, bytes]:
 
 
 def test_tokens_that_are_too_long(broker: Secured) -> None:
-    """The broker refuses the tokens as soon as their size is known."""
+    """The broker refuses the tokens as soon as their size is known, although all connections are open at once."""
 
     def attack() -> None:
-        for _ in range(TOKENS):
-            connection, message = begun_login(broker, TOKEN_BYTES)
+        begun = [begun_login(broker, TOKEN_BYTES) for _ in range(TOKENS)]
+        for connection, message in begun:
             connection.send(message[:1000])
+        for connection, _ in begun:
             assert connection.answer() is None, "a token of 512 KB was accepted"
             connection.close()
 

@@ -1,6 +1,7 @@
 """The entry point of the broker's image takes environment variables as Kafka's usual images do."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -10,6 +11,7 @@ from kafka_zk import __version__
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.ports import free_port
+from tests.secure_broker import SecureBroker, make_files, server_context
 
 DOCKER = Path(__file__).parents[2] / "docker"
 
@@ -113,3 +115,56 @@ def test_the_health_check_asks_a_real_broker(kafka_zk_cluster: EmbeddedCluster) 
     assert healthcheck.controller_id(kafka_zk_cluster.brokers[0].port) in (0, 1, 2)
     with pytest.raises(ConnectionRefusedError):
         healthcheck.controller_id(free_port())
+
+
+@pytest.mark.parametrize(
+    ("properties", "asked"),
+    [
+        ("listeners=PLAINTEXT://0.0.0.0:9092", ("PLAINTEXT", 9092)),
+        ("listeners=SASL_SSL://:9093,PLAINTEXT://[::]:9092", ("PLAINTEXT", 9092)),
+        ("listeners=SSL://:9094, SASL_SSL://:9093", ("SASL_SSL", 9093)),
+        ("a=b\nlistener.security.protocol.map=IN:SASL_PLAINTEXT, out:ssl\nlisteners=out://:1,in://:2\nc=d",
+         ("SASL_PLAINTEXT", 2)),
+    ],
+)  # fmt: skip
+def test_the_health_check_asks_the_listener_that_tells_most(properties: str, asked: tuple[str, int]) -> None:
+    assert load("healthcheck").listener(properties) == asked
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL", "SSL"])
+def test_the_health_check_needs_no_login(tmp_path: Path, protocol: str) -> None:
+    """A container whose listeners are all secured was unhealthy from its start on."""
+    healthcheck, files = load("healthcheck"), make_files(tmp_path)
+    context = server_context(files, asks_for_certificate=protocol == "SSL") if protocol.endswith("SSL") else None
+    with SecureBroker(context, has_sasl=protocol.startswith("SASL")).running() as broker:
+        assert healthcheck.serves(protocol, broker.port)
+        assert broker.violations == [] and broker.principals == []
+    with pytest.raises(ConnectionRefusedError):
+        healthcheck.serves(protocol, free_port())
+
+
+def test_the_documented_variables_of_a_secured_listener_are_known(entrypoint: ModuleType) -> None:
+    page = (DOCKER.parent / "docs" / "how-to" / "containers.md").read_text()
+    section = page.partition("## Secured listeners")[2].partition("## A secured ZooKeeper")[0]
+    environ = dict(re.findall(r"^  (KAFKA_\w+): (.+)$", section, re.MULTILINE))
+    (login,) = re.findall(r"`(KAFKA_\w+_JAAS_CONFIG)`", section)
+    assert entrypoint.key_of(login) == "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config"
+    mounted = {"zookeeper.connect": "zookeeper:2181", "sasl.enabled.mechanisms": "SCRAM-SHA-512"}
+    config, warnings = KafkaConfig.from_properties(entrypoint.server_properties({**environ, login: "x"}, mounted))
+    assert warnings == [] and config.listener_protocols == {"SASL_SSL": "SASL_SSL"}
+
+
+def test_the_written_file_is_private(
+    entrypoint: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It may hold passwords; an older image left it readable."""
+    written = tmp_path / "server.properties"
+    written.write_text("old")
+    monkeypatch.setattr(entrypoint, "WRITTEN", written)
+    monkeypatch.setattr(entrypoint, "MOUNTED", tmp_path / "none")
+    monkeypatch.setenv("KAFKA_ZOOKEEPER_CONNECT", "zookeeper:2181")
+    monkeypatch.setattr(entrypoint.os, "execvp", lambda *arguments: None)
+    entrypoint.main()
+    assert written.stat().st_mode & 0o777 == 0o600
+    assert "zookeeper.connect=zookeeper:2181" in written.read_text()

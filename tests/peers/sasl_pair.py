@@ -2,7 +2,8 @@
 
 The login modules are those of one JAAS file, which a JVM gets as an option, and our broker in ``KAFKA_OPTS``. The
 listener SASL has PLAIN with sessions of three seconds, SCRAM and unsecured tokens; SIGNED accepts tokens of a provider,
-whose keys are in a file; the brokers log in to each other at INSIDE; TLS requires certificates.
+whose keys are in a file; the brokers log in to each other at INSIDE, the controller at CONTROL; TLS requires
+certificates.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tests.peers.processes import ServerProcess
 from tests.peers.targets import kafka_zk_command
 
 KAFKA, OURS = 0, 1
-LISTENERS = ("PLAINTEXT", "INSIDE", "SASL", "SIGNED", "TLS")
+LISTENERS = ("PLAINTEXT", "INSIDE", "CONTROL", "SASL", "SIGNED", "TLS")
 USERS = {"alice": "alice-secret", "bob": "bob-secret", "broker": "broker-secret"}
 SESSION_MS = 3_000
 _START_TIMEOUT_S = 180
@@ -35,6 +36,9 @@ _MODULES = "org.apache.kafka.common.security."
 _BEARER = f'{_MODULES}oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
 _LOGIN_FILE = f"""
 inside.KafkaServer {{
+    {_MODULES}scram.ScramLoginModule required username="broker" password="{USERS["broker"]}";
+}};
+control.KafkaServer {{
     {_MODULES}scram.ScramLoginModule required username="broker" password="{USERS["broker"]}";
 }};
 KafkaServer {{
@@ -46,12 +50,13 @@ KafkaServer {{
 
 @dataclass(frozen=True)
 class SaslPair:
-    """``ports``: by broker and listener. ``signer``: the provider's key."""
+    """``ports``: by broker and listener. ``signer``: the provider's key. ``brokers``: by id."""
 
     folder: Path
     zookeeper: str
     ports: dict[int, dict[str, int]]
     signer: Any
+    brokers: list[ServerProcess]
 
     def client_file(self, user: str, *, name: str = "", **changed: str) -> Path:
         """A client.properties for SCRAM-SHA-256; ``_`` represents ``.`` in the names of ``changed``."""
@@ -77,7 +82,7 @@ def sasl_pair(folder: Path) -> Iterator[SaslPair]:
     zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
     brokers: list[ServerProcess] = []
     try:
-        _make_users(zookeeper.connect_string)
+        make_users(zookeeper.connect_string)
         signer = RSAKey.generate_key(2048, {"kid": "k1", "alg": "RS256", "use": "sig"})
         (folder / "keys.json").write_text(json.dumps({"keys": [signer.as_dict(private=False)]}))
         _make_certificates(folder)
@@ -97,7 +102,7 @@ def sasl_pair(folder: Path) -> Iterator[SaslPair]:
         for broker, process in enumerate(brokers):
             port = ports[broker]["PLAINTEXT"]
             process.wait_ready(lambda port=port: wire_probe.is_ready(port, 2), _START_TIMEOUT_S)  # type: ignore[misc]
-        yield SaslPair(folder, zookeeper.connect_string, ports, signer)
+        yield SaslPair(folder, zookeeper.connect_string, ports, signer, brokers)
     finally:
         for process in brokers:
             process.stop()
@@ -111,12 +116,14 @@ def _properties(folder: Path, broker: int, ports: dict[str, int], zookeeper: str
     keys = {
         "listeners": listeners, "advertised.listeners": listeners,
         "listener.security.protocol.map":
-            "PLAINTEXT:PLAINTEXT,INSIDE:SASL_PLAINTEXT,SASL:SASL_PLAINTEXT,SIGNED:SASL_PLAINTEXT,TLS:SSL",
+            "PLAINTEXT:PLAINTEXT,INSIDE:SASL_PLAINTEXT,CONTROL:SASL_SSL,"
+            "SASL:SASL_PLAINTEXT,SIGNED:SASL_PLAINTEXT,TLS:SSL",
         "ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "broker.pem"),
         "ssl.truststore.type": "PEM", "ssl.truststore.location": str(folder / "authority.pem"),
         "listener.name.tls.ssl.client.auth": "required",
         "inter.broker.listener.name": "INSIDE", "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
         "listener.name.inside.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "control.plane.listener.name": "CONTROL", "listener.name.control.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         "listener.name.sasl.oauthbearer.sasl.jaas.config":
             _BEARER.replace(";", ' unsecuredValidatorRequiredScope="kafka";'),
@@ -143,7 +150,7 @@ def _make_certificates(folder: Path) -> None:
     other.write_keystore(folder / "other.pem", "client")
 
 
-def _make_users(connect_string: str) -> None:
+def make_users(connect_string: str) -> None:
     with KazooBlockingClient(connect_string) as client:
         for user, password in USERS.items():
             config = {}

@@ -2,7 +2,8 @@
 4.3.0 without ZooKeeper, or ours.
 
 Our own code writes the SCRAM users to ZooKeeper before the broker starts, so that the broker judges their format. The
-broker's certificate is for 127.0.0.1 only. A session of SCRAM-SHA-512 lasts three seconds.
+broker's certificate is for 127.0.0.1 only. A session of SCRAM-SHA-512 lasts three seconds. Everyone may do what no ACL
+denies, so that clients can change ACLs.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafka_zk.broker.config.authorizer_class import ACL_AUTHORIZER
 from kafka_zk.embedded.ports import free_port
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.security import scram
@@ -32,6 +34,7 @@ MUTUAL_TLS = "mutual TLS"
 WAYS = (*MECHANISMS, MUTUAL_TLS)
 _START_TIMEOUT_S = 90
 _CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+_KRAFT_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _MODULES = "org.apache.kafka.common.security."
 _LOGIN_MODULES = {
     "PLAIN": "plain.PlainLoginModule",
@@ -121,6 +124,7 @@ def secured_kraft(folder: Path) -> Iterator[SecuredKafka]:
     _make_certificates(folder)
     ports = {name: free_port() for name in (*LISTENERS, "CONTROLLER")}
     keys = _broker_keys(folder, {name: ports[name] for name in LISTENERS})
+    keys["authorizer.class.name"] = _KRAFT_AUTHORIZER
     protocols = ",".join(f"{name}:{'PLAINTEXT' if name == 'CONTROLLER' else name}" for name in ports)
     controller = f"127.0.0.1:{ports['CONTROLLER']}"
     path = apache_kafka.write_properties(folder / "server.properties", {
@@ -173,6 +177,9 @@ def _broker_keys(folder: Path, ports: Mapping[str, int], session_ms: int = SESSI
         f"{prefix}oauthbearer.sasl.jaas.config": _LOGINS["OAUTHBEARER"],
         f"{prefix}scram-sha-512.connections.max.reauth.ms": str(session_ms),
         "delegation.token.secret.key": TOKEN_SECRET,
+        "authorizer.class.name": ACL_AUTHORIZER,
+        "super.users": "User:ANONYMOUS",
+        "allow.everyone.if.no.acl.found": "true",
     }
 
 

@@ -67,7 +67,7 @@ class BrokerKeys(SecurityKeys):
     compression_zstd_level = topic_default("compression.zstd.level")
     connections_max_idle_ms = LONG("600000", "Connections without a request for this long are closed.", low=1, use=READ)
     control_plane_listener_name = STRING(
-        None, "Listener for controllers of Apache Kafka; controllers of kafka-zk use inter.broker.listener.name.",
+        None, "Listener at which the controller connects, instead of the listener for connections between brokers.",
         use=READ,
     )
     controlled_shutdown_enable = BOOLEAN(

@@ -45,7 +45,7 @@ def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
         len(set(listeners)) == len(listeners),
         f"Each listener must have a different name, listeners: {text}",
     )
-    inter_broker, control_plane = present.inter_broker_listener, (present.control_plane_listener_name or "").upper()
+    inter_broker, control_plane = present.inter_broker_listener, present.control_plane_listener
     _require(
         inter_broker in (*advertised, *listeners),
         "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options based "
@@ -57,7 +57,7 @@ def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
         f"{','.join(advertised)}. The valid options based on the current configuration are {','.join(listeners)}",
     )
     _require(
-        control_plane not in present.listener_names or control_plane in listeners,
+        control_plane is None or control_plane in listeners,
         "control.plane.listener.name must be a listener name defined in advertised.listeners. The valid options based "
         f"on currently configured listeners are {','.join(advertised)}",
     )

@@ -148,10 +148,15 @@ class KafkaConfig(BrokerKeys):
         return {listener.name: listener.security_protocol for listener in self.listener_list}
 
     @property
+    def control_plane_listener(self) -> str | None:
+        """The listener named by ``control.plane.listener.name``, at which controllers connect."""
+        return (self.control_plane_listener_name or "").upper() or None
+
+    @property
     def broker_listeners(self) -> list[str]:
         """Listeners for brokers and controllers. If there is only one listener, clients use it too."""
-        control_plane = self.control_plane_listener_name
-        return [self.inter_broker_listener, *([control_plane.upper()] if control_plane else [])]
+        control_plane = self.control_plane_listener
+        return [self.inter_broker_listener, *([control_plane] if control_plane else [])]
 
     @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
@@ -397,3 +402,9 @@ def _check_listeners(config: KafkaConfig) -> None:
     if config.inter_broker_listener not in names:
         key = "inter.broker.listener.name" if config.inter_broker_listener_name else "security.inter.broker.protocol"
         raise InvalidBrokerConfig(f"{key}={config.inter_broker_listener}: must be one of {sorted(names)}")
+    others = names - {config.inter_broker_listener}
+    if config.control_plane_listener is not None and config.control_plane_listener not in others:
+        raise InvalidBrokerConfig(
+            f"control.plane.listener.name={config.control_plane_listener}: must be a listener other than the "
+            f"inter-broker listener {config.inter_broker_listener} (one of {sorted(others)})"
+        )

@@ -20,6 +20,7 @@ from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.broker.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
 from kafka_zk.broker.security.authorizer import Authorizer
+from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.broker.transaction.coordinator import TransactionCoordinator
 from kafka_zk.broker.transaction.state_topic import TransactionStateTopic
 from kafka_zk.native.loading import Native, implementation
@@ -91,6 +92,7 @@ class Services:
     transaction_state_topic: TransactionStateTopic
     alter_log_dirs: ReplicaAlterLogDirsManager
     client_quotas: Enforcement
+    scram_credentials: ScramCredentials
     delegation_tokens: "DelegationTokens | None" = None
     remote_reads: "RemoteReads | None" = None
     deleted_partitions: "DeletedPartitions | None" = None

@@ -20,16 +20,16 @@ from kafka_zk.security.certificate import Certificate, certificates
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.expiry import ExpiryWarnings
 from kafka_zk.security.listener_security import ListenerTls, inter_broker_security, listener_security
-from kafka_zk.security.tls import can_connect, server_context
+from kafka_zk.security.tls import check_connection, server_context
 from kafka_zk.security.tls_settings import TlsSettings
 
 _log = Logger()
 
 
 class LiveTls:
-    """The TLS settings of the added listeners. ``between_brokers``: the inter-broker listener."""
+    """The TLS settings of the added listeners. ``between_brokers``: the listeners at which brokers connect."""
 
-    def __init__(self, clock: Clock, between_brokers: str, peers: Peers) -> None:
+    def __init__(self, clock: Clock, between_brokers: Collection[str], peers: Peers) -> None:
         self._clock = clock
         self._between_brokers = between_brokers
         self._peers = peers
@@ -64,15 +64,18 @@ class LiveTls:
         """Use the configured stores. An error is logged once, and the old stores stay in use."""
         try:
             changed = self._changed(config)
-            if self._between_brokers in changed:
-                name = self._between_brokers
-                self._peers.security = inter_broker_security(config.properties, name, self._protocols[name])
+            of_peers = {
+                name: inter_broker_security(config.properties, name, self._protocols[name])
+                for name in changed
+                if name in self._between_brokers
+            }
         except InvalidSecurity as error:
             if self._problem != (problem := str(error)):
                 _log.error("the keys and certificates could not be changed: {error}", error=problem)
                 self._problem = problem
             return
         self._problem = ""
+        self._peers.security.update(of_peers)
         for name, tls in changed.items():
             self._tls[name] = tls
             self._listeners[name].renew_tls(server_context(tls.settings, tls.client_auth))
@@ -110,7 +113,7 @@ class LiveTls:
                 continue
             server_context(new.settings, old.client_auth)
             _check_successor(properties, old, new.settings)
-            if name == self._between_brokers:
+            if name in self._between_brokers:
                 _check_between_brokers(old, new)
             changed[name] = ListenerTls(new.settings, old.client_auth, old.mapper)
         return changed
@@ -155,11 +158,7 @@ def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: T
 def _check_between_brokers(old: ListenerTls, new: ListenerTls) -> None:
     """Check that brokers with the old and the new store can connect to each other."""
     for client, server in ((old, new), (new, old)):
-        if problem := can_connect(client.settings, server.settings, old.client_auth):
-            raise InvalidSecurity(
-                "A client SSLEngine created with the provided settings can't connect to a server SSLEngine created "
-                f"with those settings: {problem}"
-            )
+        check_connection(client.settings, server.settings, old.client_auth)
 
 
 def _is_true(properties: Mapping[str, str], key: str) -> bool:

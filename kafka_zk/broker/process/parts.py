@@ -243,6 +243,7 @@ class BrokerParts:
             remote_reads=None if self.remote_storage is None else self.remote_storage.reads,
             deleted_partitions=None if self.remote_storage is None else self.remote_storage.deleted,
             client_quotas=_client_quotas(config, base.machine.clock),
+            scram_credentials=base.credentials,
             random=random,
         )
 
@@ -280,7 +281,7 @@ class BrokerParts:
         if self.tls is None:
             from kafka_zk.broker.process.live_tls import LiveTls  # imported here, because it loads OpenSSL
 
-            self.tls = LiveTls(self._base.machine.clock, self._base.config.inter_broker_listener, self.peers)
+            self.tls = LiveTls(self._base.machine.clock, self._base.config.broker_listeners, self.peers)
         return self.tls
 
     # -- while it runs ------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 mutual TLS, users in ZooKeeper.
 """
 
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,12 +28,15 @@ from kafka_zk.security import scram
 from kafka_zk.testing.certificates import CertificateAuthority
 from kafka_zk.testing.clients import blocking_client
 from kafka_zk.testing.zookeeper import Chroot
+from tests.peers.sasl_probe import SaslProbe
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
 BROKERS = range(3)
 WAIT_S = 30.0
 SESSION_S = 4.0
+KNOWN_WITHIN_S = 5.0
+"""A second on an idle machine."""
 SECRETS = {"broker": "between-brokers-pw", "alice": "alices-pw", "bob": "bobs-pw"}
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -219,6 +223,34 @@ def test_users_are_kept_through_brokers_without_a_restart(cluster: SecuredCluste
     deletion = UserScramCredentialDeletion("dora", ScramMechanism.SCRAM_SHA_256)
     admin.alter_user_scram_credentials([deletion])["dora"].result(WAIT_S)
     eventually(lambda: not logs_in(dora))
+
+
+class TlsProbe(SaslProbe):
+    def __init__(self, port: int, authority: Path) -> None:
+        super().__init__(port)
+        self._socket = ssl.create_default_context(cafile=authority).wrap_socket(
+            self._socket, server_hostname="127.0.0.1"
+        )
+
+
+def test_a_new_user_is_known_at_once_where_it_was_made_and_soon_everywhere(cluster: SecuredCluster) -> None:
+    """KAFKA-21069: no broker knew the user yet when its creation was acknowledged."""
+    admin, mechanism = AdminClient(cluster.keys()), "SCRAM-SHA-256"
+    controller = admin.list_topics(timeout=WAIT_S).controller_id
+    ports = [int(address.rpartition(":")[2]) for address in cluster.bootstrap["SASL_SSL"].split(",")]
+
+    def knows(broker_id: int, user: str) -> bool:
+        with TlsProbe(ports[broker_id], cluster.authority) as probe:
+            return bool(probe.exchange(mechanism, scram.scram_client(mechanism, user, "pw", "abc"))[0] == 0)
+
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    for number in range(3):
+        user = f"new-{number}"
+        admin.alter_user_scram_credentials([UserScramCredentialUpsertion(user, info, b"pw")])[user].result(WAIT_S)
+        assert knows(controller, user)
+        began_s = time.monotonic()
+        eventually(lambda user=user: all(knows(each, user) for each in BROKERS))  # type: ignore[misc]
+        assert time.monotonic() - began_s < KNOWN_WITHIN_S
 
 
 def logs_in(keys: dict[str, Any]) -> bool:

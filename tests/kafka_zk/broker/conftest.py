@@ -366,7 +366,7 @@ def build_harness(folder: Path, events: EventSource = SILENT, **properties: str)
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
         coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
         transactions, TransactionStateTopic(config, metadata, topics),  # type: ignore[arg-type]
-        alter_log_dirs, client_quotas,
+        alter_log_dirs, client_quotas, ScramCredentials(b"secret"),
     )  # fmt: skip
     FakeOffsets.stored.clear()
     return Harness(services, clock, configs, topics, markers)

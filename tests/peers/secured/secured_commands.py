@@ -19,7 +19,7 @@ from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.recorder.recording.recording import Recording
 from tests.peers.jars import NEWEST_VERSION, ORACLE_VERSION
 from tests.peers.processes import wait_until
-from tests.peers.secured_kafka import PASSWORD, WAYS, SecuredKafka
+from tests.peers.secured_kafka import PASSWORD, STORE_PASSWORD, WAYS, SecuredKafka
 
 _TIMEOUT_S = 90
 _PRODUCED = [f"line {number}" for number in range(20)]
@@ -132,6 +132,7 @@ def _recorder(scene: Scene) -> None:
     finally:
         process.terminate()
         process.wait(_TIMEOUT_S)
+    assert not _with_secrets(scene.folder)
 
 
 def _clients(scene: Scene) -> None:
@@ -145,12 +146,44 @@ def _clients(scene: Scene) -> None:
         assert b"last" in (record.value for record in consumer)
 
 
+def _security(scene: Scene) -> None:
+    """A broker of KRaft applies a change a moment after it was stored."""
+    user, topic = f"u-{scene.topic}", f"acl-{scene.topic}"
+    ok("users", "add", user, *scene.at, stdin=f"{PASSWORD}\n")
+    ok("quotas", "set", "--user", user, "producer_byte_rate=1048576", *scene.at)
+    ok("acls", "add", "--topic", topic, "--allow-principal", f"User:{user}", "--operation", "read", *scene.at)
+    wait_until(
+        lambda: all(word in ok("users", "explain", user, *scene.at) for word in ("SCRAM-SHA-512", "1048576", topic)),
+        _TIMEOUT_S, "the user, the quota and the ACL",
+    )  # fmt: skip
+    ok("acls", "remove", "--topic", topic, *scene.at)
+    ok("quotas", "remove", "--user", user, *scene.at)
+    ok("users", "remove", user, *scene.at)
+    wait_until(lambda: user not in ok("users", "list", *scene.at), _TIMEOUT_S, "the user's end")
+
+
+def _extract(scene: Scene) -> None:
+    """Executors read the records from the brokers, the driver finds them in ZooKeeper."""
+    lake = scene.folder / f"lake-{scene.topic}"
+    group = ("--group", f"x-{scene.topic}", "--topic", scene.topic, "--to", str(lake))
+    said = ok("extract", *scene.at_zookeeper, *group, "--master", "local[2]", "--json")
+    assert scene.spark.read.parquet(str(lake)).count() == len(_PRODUCED), said
+    assert not _with_secrets(lake)
+
+
 def _spark(scene: Scene) -> None:
     options = {f"kafka.{key}": value for key, value in scene.keys.items()}
     topic = f"spark-{scene.topic}"
     written = scene.spark.range(100).selectExpr("cast(id as string) as value").write.format("kafka_zk")
     written.options(**options, topic=topic).mode("append").save()
     assert scene.spark.read.format("kafka_zk").options(**options, subscribe=topic).load().count() == 100
+
+
+def _with_secrets(folder: Path) -> list[Path]:
+    """The files that a command wrote with a password in them."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    return [path for path in files if any(each.encode() in path.read_bytes() for each in (PASSWORD, STORE_PASSWORD))]
 
 
 #: In this order: the first creates the topic.
@@ -162,11 +195,13 @@ ROWS: Mapping[str, Callable[[Scene], None]] = {
     "`offsets`": _offsets,
     "`watch`": _watch,
     "`reassign`, `elect-leaders`": _partitions,
+    "`acls`, `users`, `quotas`": _security,
     "`web --record`": _recorder,
+    "`extract`": _extract,
     "Python producer and consumer": _clients,
     "Spark source and sink": _spark,
 }
-NEEDS_ZOOKEEPER = ("`consume --type zookeeper`, `groups --zookeeper`", "`web --record`")
+NEEDS_ZOOKEEPER = ("`consume --type zookeeper`, `groups --zookeeper`", "`web --record`", "`extract`")
 
 
 def rows(kafka: SecuredKafka) -> Iterator[tuple[str, Callable[[Scene], None]]]:

@@ -1,14 +1,17 @@
-"""Our Spark source and sink against a secured Apache Kafka 3.9.1, and a search for every secret in the files of Spark.
+"""Our Spark source and sink against a secured Apache Kafka 3.9.1, and a search for secrets in Spark's files and UI.
 
 Executors are processes of their own; they get the secrets, but no files.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -31,7 +34,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Pat
     """A session and its event log, which needs a session of its own."""
     stop_shared()
     events = tmp_path_factory.mktemp("events")
-    config = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(), "spark.ui.enabled": "false",
+    config = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri(), "spark.ui.port": "0",
               "spark.eventLog.compress": "false", "spark.redaction.regex": "nothing is hidden"}  # fmt: skip
     spark = spark_session("secured", "local[2]", config)
     yield spark, events
@@ -59,6 +62,25 @@ def inline_tls(kafka: SecuredKafka) -> dict[str, str]:
         "ssl.certificate.pem": "-----BEGIN CERTIFICATE-----" + chain,
     }
     return {f"kafka.{name}": value for name, value in keys.items()}
+
+
+def pages_of_ui(spark: Any) -> dict[str, str]:
+    """The pages of Spark's UI that show plans and configurations, and the answers of its API."""
+    context = spark.sparkContext
+    root = f"http://127.0.0.1:{urlsplit(context.uiWebUrl).port}"
+    api = f"/api/v1/applications/{context.applicationId}"
+
+    def page(path: str) -> str:
+        with urllib.request.urlopen(root + path, timeout=60) as answer:
+            text: str = answer.read().decode()
+        return text
+
+    executions = [each["id"] for each in json.loads(page(f"{api}/sql?length=1000"))]
+    assert executions, "the UI shows no query"
+    paths = ["/jobs/", "/stages/", "/environment/", "/SQL/", "/StreamingQuery/", f"{api}/environment",
+             f"{api}/sql?details=true&planDescription=true&length=1000",
+             *(f"/SQL/execution/?id={number}" for number in executions)]  # fmt: skip
+    return {path: page(path) for path in paths}
 
 
 def places_with(secrets: list[str], places: dict[str, str]) -> list[tuple[str, str]]:
@@ -97,7 +119,9 @@ def test_writes_reads_and_streams_and_no_place_shows_a_secret(
     conf = str(spark.sparkContext.getConf().getAll())
     places = {"stdout": said.out, "stderr": said.err, "ps": processes, "conf": conf}
     assert files_below(events) and files_below(tmp_path)
-    assert not places_with(secrets, {**places, **files_below(events, tmp_path)})
+    pages = pages_of_ui(spark)
+    assert any("kafka_zk" in text for text in pages.values()), "the UI shows no plan of the source"
+    assert not places_with(secrets, {**places, **pages, **files_below(events, tmp_path)})
 
 
 def test_a_wrong_password_is_told_by_the_driver(kafka: SecuredKafka, session: tuple[Any, Path]) -> None:

@@ -8,6 +8,7 @@ alterUserScramCredentials@3.9.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
@@ -19,6 +20,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.registry.client.errors import SessionLost
 from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize, sanitize
 from kafka_zk.security import scram
@@ -78,11 +80,18 @@ def _describe_error(name: str, times: int, found: Mapping[str, scram.ScramCreden
 
 
 async def alter(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Change credentials. Either all changes of a user take effect, or none."""
+    """Change credentials. Either all changes of a user take effect, or none.
+
+    This broker applies them before it responds, so that a client that continues here can log in at once (KAFKA-21069);
+    other brokers follow the notification.
+    """
     deletions, upsertions = _by_name(request.deletions), _by_name(request.upsertions)
     results = []
     async for name in ResponseTurns(services.clock, context).each(dict.fromkeys([*deletions, *upsertions])):
         results.append(await _altered(services, context, name, deletions.get(name, ()), upsertions.get(name, ())))
+    changed = [sanitize(each.user) for each in results if each.error_code == ErrorCode.NONE]
+    with suppress(SessionLost):  # the changes are stored, and a new session reads all users
+        await services.scram_credentials.reload(services.configs, changed)
     return AlterResponse(results=results)
 
 

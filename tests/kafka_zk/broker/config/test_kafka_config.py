@@ -87,6 +87,8 @@ def test_an_unknown_key_is_a_warning_that_names_it() -> None:
         ("listeners", "PLAINTEXT://ü..h:9092"),
         ("advertised.listeners", "EXTERNAL://h:1"),
         ("inter.broker.listener.name", "INTERNAL"),
+        ("control.plane.listener.name", "CONTROL"),
+        ("control.plane.listener.name", "plaintext"),
         ("zookeeper.connect", ""),
         ("log.retention.hours", "x"),
         ("log.segment.bytes", "3"),

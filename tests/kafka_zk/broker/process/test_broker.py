@@ -20,6 +20,7 @@ from kafka_zk.broker.process.peers import Peers
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.isr import LOG_DIR_EVENTS
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 from tests.registry.world import World
 
 R = TypeVar("R")
@@ -187,7 +188,7 @@ def test_controller_socket_timeout_ms_is_for_answers_too() -> None:
         return succeed(None)
 
     machine: Any = SimpleNamespace(reactor=None, connect=connect)
-    peers = Peers(machine, config, 3, MetadataCache())
+    peers = Peers(machine, config, 3, MetadataCache(), {"PLAINTEXT": NO_SECURITY})
     ensureDeferred(peers.connect_as_controller(BrokerInfo.of(4, (EndPoint("PLAINTEXT", "PLAINTEXT", "there", 9092),))))
     assert [(options["timeout_s"], options["request_timeout_s"]) for options in given] == [(5.0, 5.0)]
 
@@ -200,8 +201,36 @@ def test_a_controller_connects_to_the_listener_of_brokers_only() -> None:
         pytest.fail("the broker has no such listener")
 
     machine: Any = SimpleNamespace(reactor=None, connect=connect)
-    peers = Peers(machine, config, 3, MetadataCache())
+    peers = Peers(machine, config, 3, MetadataCache(), {"PLAINTEXT": NO_SECURITY})
     info = BrokerInfo.of(4, (EndPoint("OUTSIDE", "PLAINTEXT", "there", 9092),))
     failures: list[Any] = []
     ensureDeferred(peers.connect_as_controller(info)).addErrback(failures.append)
     assert failures[0].check(ApiError) and failures[0].value.code == ErrorCode.BROKER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("listeners", "port", "security"),
+    [(("INSIDE", "CONTROL"), 9094, "SSL"), (("CONTROL", "INSIDE"), 9094, "SSL"), (("INSIDE",), 9093, "PLAINTEXT")],
+)
+def test_a_controller_connects_to_the_control_plane_listener(
+    listeners: tuple[str, ...], port: int, security: str
+) -> None:
+    """A broker without this listener is reached at the inter-broker listener, so that brokers can get it one by one."""
+    config, _ = KafkaConfig.from_properties({
+        "zookeeper.connect": "none:1", "listeners": "INSIDE://:9093,CONTROL://:9094",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,CONTROL:SSL",
+        "inter.broker.listener.name": "INSIDE", "control.plane.listener.name": "control",
+    })  # fmt: skip
+    given: list[tuple[str, int, str]] = []
+
+    def connect(_reactor: Any, host: str, port: int, **options: Any) -> Deferred[None]:
+        given.append((host, port, options["security"].protocol))
+        return succeed(None)
+
+    machine: Any = SimpleNamespace(reactor=None, connect=connect)
+    of_listeners = {"INSIDE": NO_SECURITY, "CONTROL": ClientSecurity("SSL")}
+    peers = Peers(machine, config, 3, MetadataCache(), of_listeners)
+    ports = {"INSIDE": 9093, "CONTROL": 9094}
+    ends = [EndPoint(name, config.listener_protocols[name], "there", ports[name]) for name in listeners]
+    ensureDeferred(peers.connect_as_controller(BrokerInfo.of(4, tuple(ends))))
+    assert given == [("there", port, security)]

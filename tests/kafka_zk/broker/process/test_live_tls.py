@@ -30,7 +30,8 @@ class FakeListener:
 
 
 class FakePeers:
-    security: Any = None
+    def __init__(self) -> None:
+        self.security: dict[str, Any] = {}
 
 
 class Running:
@@ -57,7 +58,7 @@ class Running:
         listener, peers, clock = self.listener, self.peers, Clock()
         any_clock: Any = clock
         any_clock.wall_ms = lambda: 0
-        self.tls = LiveTls(any_clock, config.inter_broker_listener, peers)  # type: ignore[arg-type]
+        self.tls = LiveTls(any_clock, config.broker_listeners, peers)  # type: ignore[arg-type]
         tls = BrokerSecurity.of(config).listeners["SSL"].tls
         assert tls is not None
         self.tls.add(listener, "SSL", tls)  # type: ignore[arg-type]
@@ -83,7 +84,7 @@ def test_another_file_is_taken_for_connections_to_come(broker: Running) -> None:
     other = broker.authority.write_keystore(broker.folder / "other.pem", "broker", HOSTS)
     broker.alter({LOCATION: str(other)})
     assert broker.renewals == 1
-    assert broker.peers.security.tls.identity.certificate_chain in other.read_text()
+    assert broker.peers.security["SSL"].tls.identity.certificate_chain in other.read_text()
     broker.alter({LOCATION: str(other)})
     assert broker.renewals == 1
 
@@ -104,7 +105,7 @@ def test_a_change_that_is_removed_brings_the_old_store_back(broker: Running) -> 
     broker.alter({LOCATION: str(other)})
     broker.alter({})
     assert broker.renewals == 2
-    assert broker.peers.security.tls.identity.certificate_chain in broker.keystore.read_text()
+    assert broker.peers.security["SSL"].tls.identity.certificate_chain in broker.keystore.read_text()
 
 
 @pytest.mark.parametrize(
@@ -115,14 +116,14 @@ def test_a_broken_file_is_refused_and_the_old_one_stays(broker: Running, content
     with pytest.raises(ApiError, match="Validation of dynamic config update of SSLFactory failed") as refused:
         broker.alter({LOCATION: str(broker.folder / "broken.pem")})
     assert refused.value.code == ErrorCode.INVALID_REQUEST
-    assert broker.renewals == 0 and broker.peers.security is None
+    assert broker.renewals == 0 and broker.peers.security == {}
 
 
 def test_a_file_that_is_broken_when_it_is_read_later_changes_nothing(broker: Running) -> None:
     """The value was written to ZooKeeper directly, or the file was replaced between the check and the notification."""
     broker.keystore.write_text("nothing")
     broker.tls.follow(KafkaConfig.from_properties(broker.static)[0])
-    assert broker.renewals == 0 and broker.peers.security is None
+    assert broker.renewals == 0 and broker.peers.security == {}
 
 
 def test_a_broken_file_is_logged_once_until_it_is_whole(broker: Running, caplog: pytest.LogCaptureFixture) -> None:
@@ -188,7 +189,7 @@ def test_a_key_must_fit_its_certificate(tmp_path: Path) -> None:
         broker.alter({LOCATION: str(other)})
     foreign = CertificateAuthority("foreign").write_keystore(tmp_path / "foreign.pem", "broker", HOSTS)
     broker.alter({LOCATION: str(foreign)})
-    assert broker.renewals == 1 and broker.peers.security is None
+    assert broker.renewals == 1 and broker.peers.security == {}
 
 
 def test_a_trust_store_changes_but_is_not_added(tmp_path: Path) -> None:

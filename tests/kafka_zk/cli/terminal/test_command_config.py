@@ -1,14 +1,19 @@
 """--command-config and its environment variable, against a small broker with TLS and SASL."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from kafka_zk.cli.commands import cli
 from kafka_zk.cli.main import run
 from kafka_zk.cli.terminal.command_config import VARIABLE
+from tests.peers.processes import wait_until
 from tests.secure_broker import Files, SecureBroker, make_files, server_context
 
 pytestmark = pytest.mark.integration
@@ -99,8 +104,77 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Comman
             yield " ".join((*path, name)), command
 
 
-def test_every_command_with_brokers_has_the_option() -> None:
+ARGUMENTS = {
+    "acls add": "--topic t --operation read --allow-principal User:a",
+    "acls explain": "--topic t --principal User:a --operation read",
+    "acls list": "",
+    "acls remove": "--topic t",
+    "compact": "--topic t",
+    "consume": "--topic t",
+    "elect-leaders": "--topic t",
+    "groups delete": "--group g",
+    "groups delete-offsets": "--group g --topic t",
+    "groups describe": "--group g",
+    "groups list": "",
+    "groups reset-offsets": "--group g --topic t --to-earliest",
+    "lake audit": "TABLE --topic t",
+    "migration check": "",
+    "migration status": "",
+    "offsets": "--topic t",
+    "produce": "--topic t",
+    "quotas explain": "--user a",
+    "quotas list": "",
+    "quotas remove": "--user a",
+    "quotas set": "--user a producer_byte_rate=1",
+    "reassign": "--list",
+    "tier check": "--storage FOLDER",
+    "topics create": "--topic t",
+    "topics delete": "--topic t",
+    "topics describe": "--topic t",
+    "topics list": "",
+    "users add": "a --password-file PASSWORD",
+    "users explain": "a",
+    "users list": "",
+    "users remove": "a",
+    "watch": "--group g",
+}
+"""The arguments with which a command connects to brokers."""
+WITH_ZOOKEEPER = {"extract", "groups migrate", "migration diff"}
+"""These commands need ZooKeeper, too. tests/peers/secured/secured_commands.py has ``extract``."""
+
+
+def test_every_command_with_brokers_is_tried() -> None:
     options = {name: {parameter.name for parameter in command.params} for name, command in commands(cli)}
-    with_brokers = {name for name, names in options.items() if "bootstrap" in names}
-    assert {"topics list", "produce", "consume", "groups describe", "watch", "reassign"} <= with_brokers
-    assert not [name for name in with_brokers if "command_config" not in options[name]]
+    assert {name for name, names in options.items() if "bootstrap" in names} == ARGUMENTS.keys() | WITH_ZOOKEEPER
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_every_command_with_brokers_logs_in(broker: SecureBroker, files: Files, tmp_path: Path, name: str) -> None:
+    """The broker knows few APIs; only the login counts."""
+    (tmp_path / "password").write_text("new-secret\n")
+    places = {"PASSWORD": str(tmp_path / "password"), "TABLE": str(parquet(tmp_path)), "FOLDER": str(tmp_path / "tier")}
+    (tmp_path / "tier").mkdir()
+    words = [places.get(word, word) for word in f"{name} {ARGUMENTS[name]}".split()]
+    at = ["--bootstrap-server", f"SASL_SSL://127.0.0.1:{broker.port}", "--command-config", write(tmp_path, files)]
+    command = [sys.executable, "-m", "kafka_zk", *words, *at]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"a record\n")
+        process.stdin.close()
+        try:
+            wait_until(lambda: bool(broker.principals) or process.poll() is not None, 60, "a login or the end")
+        finally:
+            process.kill()
+        assert process.stdout is not None
+        assert set(broker.principals) == {"alice"}, process.stdout.read().decode()
+    assert broker.violations == []
+
+
+def parquet(folder: Path) -> Path:
+    """A table with the offsets of one record."""
+    table = folder / "table"
+    table.mkdir()
+    columns = {"topic": ["t"], "partition": [0], "offset": [0]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), table / "part-0.parquet")
+    return table

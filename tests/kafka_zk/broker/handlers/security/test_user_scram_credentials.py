@@ -67,6 +67,19 @@ def test_a_credential_is_kept_as_kafka_writes_it(broker: Harness) -> None:
     assert described(broker) == [("a@b", 0, [(SHA_512, 8192)])]
 
 
+def test_the_broker_that_responds_knows_the_change(broker: Harness) -> None:
+    """KAFKA-21069: a client that creates a user and logs in as it at this broker was refused until the broker had
+    followed the notification.
+    """
+    users = broker.services.scram_credentials
+    altered(broker, upsertion("a@b"), upsertion("other"), deletions=(deletion("unknown"),))
+    salted = scram.salted_password("SCRAM-SHA-256", "pw", b"salt", 4096)
+    wanted = scram.credential("SCRAM-SHA-256", salted, b"salt", 4096)
+    assert users.find("SCRAM-SHA-256", "a@b") == users.find("SCRAM-SHA-256", "other") == wanted
+    altered(broker, deletions=(deletion("other"),))
+    assert users.find("SCRAM-SHA-256", "a@b") == wanted != users.find("SCRAM-SHA-256", "other")
+
+
 def test_other_keys_of_the_user_and_other_mechanisms_stay(broker: Harness) -> None:
     _users(broker)["a"] = {"producer_byte_rate": "1"}
     altered(broker, upsertion("a", SHA_256))
