@@ -28,7 +28,7 @@
 #   make conformance  eight clients and thirty faults: lost, duplicated and stuck records; a quarter of an hour
 #   make compare    the control plane of Kafka on ZooKeeper, Kafka with KRaft and ours; COMPARE_ARGS=--full
 #   make wheels   all distributions of a release, for every platform, in target/dist
-#   make lint       ruff, mypy --strict, import-linter, commit messages
+#   make lint       ruff, mypy --strict, import-linter, commit messages, workflows; make lint-workflows: only these
 #   make docs       the documentation as a site in target/docs
 #   make docs-links check the links to other sites; needs the Internet
 #   make release    rehearse a release: changelog, distributions, checks, image; docs/how-to/releasing.md

@@ -7,9 +7,7 @@ and a quarter of the examples of property tests and of tests with a list of seed
 """
 
 import gc
-import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from importlib.metadata import entry_points
@@ -20,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from twisted.logger import ILogObserver, globalLogPublisher
 
 from kafka_zk.native.loading import Native
+from tests.bytecode import keep_bytecode
 from tests.fresh_environment import TEMPORARY_ROOT
 from tests.native_module import native_or_skip
 
@@ -58,16 +57,9 @@ def _let_children_hear_signals() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _keep_bytecode() -> None:
-    """Unset PYTHONDONTWRITEBYTECODE, which many images set. Otherwise, each of hundreds of processes would compile all
-    modules again, and pytest would rewrite all assertions in each run."""
-    sys.dont_write_bytecode = False
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-
 def pytest_configure(config: pytest.Config) -> None:
     _let_children_hear_signals()
-    _keep_bytecode()
+    keep_bytecode()
     from kafka_zk.broker.process.logs import to_logging  # pytest rewrites the assertions of the whole package
 
     globalLogPublisher.addObserver(cast(ILogObserver, to_logging))  # so that caplog receives our modules' log lines

@@ -42,6 +42,24 @@ def test_every_python_that_the_package_names_has_a_job() -> None:
     assert any(each["system"].startswith("macos") for each in installed["include"])
 
 
+def test_installed_distributions_are_tested_outside_of_the_checkout() -> None:
+    """``python -m pytest`` imports from the current folder first, and the checkout has a ``kafka_zk``. The project
+    declares what its tests need.
+    """
+    jobs = workflow("ci.yml")["jobs"]
+    for job in ("installed", "musl"):
+        steps = "\n".join(step.get("run", "") for step in jobs[job]["steps"])
+        assert re.search(r"pip install --find-links .*\[test\]", steps), job
+        assert re.search(r"cd \S*/project\b.*python -m pytest", steps, re.DOTALL), job
+        assert "pytest examples" not in steps, job
+
+
+def test_the_wheels_of_a_release_are_those_that_are_tested() -> None:
+    jobs = workflow("ci.yml")["jobs"]
+    assert "make wheels" in [step.get("run") for step in jobs["wheels"]["steps"]]
+    assert {jobs[job]["needs"] for job in ("installed", "musl")} == {"wheels"}
+
+
 def test_only_the_jobs_that_need_it_may_write() -> None:
     """Jobs that run this repository's code have read-only access."""
     for name in ("ci.yml", "release.yml"):

@@ -10,6 +10,8 @@ from kafka_zk.embedded.ports import LOCALHOST
 
 CHUNK_BYTES = 65_536
 CALL_TIMEOUT_S = 10
+END_TIMEOUT_S = 0.5
+"""Time for connections to end when the proxy stops; then delayed chunks are given up."""
 
 T = TypeVar("T")
 
@@ -51,7 +53,7 @@ class TcpProxy:
     def stop(self) -> None:
         """The proxy cannot be started again."""
         if self._thread.is_alive():
-            self._call(self._close_all())
+            self._call(self._end())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         if not self._loop.is_closed():
@@ -109,6 +111,16 @@ class TcpProxy:
             self._server.close()
             self._server = None
         await self._abort_connections()
+
+    async def _end(self) -> None:
+        """Reset all connections, also those that are being made: a socket left open would be a ResourceWarning."""
+        self._flowing.set()
+        await self._close_all()
+        if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            _, delayed = await asyncio.wait(tasks, timeout=END_TIMEOUT_S)
+            for task in delayed:
+                task.cancel()
+            await asyncio.gather(*delayed, return_exceptions=True)
 
     async def _abort_connections(self) -> None:
         for writer in self._writers:

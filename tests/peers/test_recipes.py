@@ -8,13 +8,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 
-from kafka_zk import BlockingProducer, BlockingReader, TopicPartition
+from kafka_zk import BlockingAdmin, BlockingProducer, BlockingReader, TopicPartition
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.interception import Exchange
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.testing import MakeTopic
+from kafka_zk.testing import MakeCluster, MakeTopic
 from tests.fresh_environment import clean_environ
 from tests.peers.python_environments import python_with
 
@@ -48,6 +49,13 @@ def line_of(running: subprocess.Popen[str]) -> str:
     line = running.stdout.readline()
     assert line, "the recipe has ended"
     return line.strip()
+
+
+def await_coordinator(bootstrap: str, group: str) -> None:
+    """Returns when the topic of offsets exists and the group's coordinator has loaded it."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumer.committed([confluent_kafka.TopicPartition(group, 0)], timeout=END_TIMEOUT_S)
+    consumer.close()
 
 
 @pytest.mark.parametrize(("style", "afterwards"), [("keep", "refused"), ("replace", "sent")])
@@ -111,6 +119,49 @@ def test_librdkafka_4953(
         reader.assign({tp: 0})
         records = [record for batch in reader.batches(until=reader.end_offsets([tp])) for record in batch]
     assert [record.value for record in records] == stored
+
+
+@pytest.mark.weekly  # it installs a version of confluent-kafka
+@pytest.mark.parametrize(("refusals", "outcome"), [(2, "committed"), (3, "stuck")])
+def test_librdkafka_5456(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, refusals: int, outcome: str
+) -> None:
+    """The group's coordinator, and all brokers, are available all the time."""
+    topic, python = make_topic(), python_with("confluent-kafka==2.16.1")
+    await_coordinator(kafka_zk_cluster.bootstrap, topic)
+    fault = kafka_zk_cluster.faults.error(
+        "FindCoordinator", "COORDINATOR_NOT_AVAILABLE", refusals, group=topic, client_id=f"{topic}-client"
+    )
+    with fault, application(python, "librdkafka_5456.py", kafka_zk_cluster.bootstrap, topic) as running:
+        assert line_of(running) == outcome
+        assert fault.fired == refusals
+
+
+@pytest.mark.weekly
+def test_librdkafka_5456_after_a_kill(make_cluster: MakeCluster, make_topic: MakeTopic) -> None:
+    """The only replica of the group's offsets is on a broker that was killed. The other broker coordinates the
+    transaction.
+    """
+    offsets, transactions = "offsets.topic", "transaction.state.log"
+    cluster = make_cluster(
+        2,
+        {
+            f"{offsets}.num.partitions": "1",
+            f"{offsets}.replication.factor": "1",
+            f"{transactions}.num.partitions": "1",
+            f"{transactions}.replication.factor": "2",
+            f"{transactions}.min.isr": "1",
+        },
+    )
+    topic, python = make_topic(cluster=cluster), python_with("confluent-kafka==2.16.1")
+    await_coordinator(cluster.bootstrap, topic)
+    with application(python, "librdkafka_5456.py", cluster.bootstrap, topic) as running:
+        assert line_of(running) == "committed"
+    with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
+        [partition] = admin.describe_topics(["__consumer_offsets"])["__consumer_offsets"].partitions
+    cluster.brokers[partition.leader].kill()
+    with application(python, "librdkafka_5456.py", cluster.bootstrap, topic) as running:
+        assert line_of(running) == "stuck"
 
 
 @pytest.mark.weekly  # it installs FastStream

@@ -3,6 +3,7 @@
 import http.client
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.integration
 each_client = pytest.mark.parametrize("client", CLIENTS, ids=[client.name for client in CLIENTS])
 
 WAIT_MS = 300
+CONNECT_TIMEOUT_S = 5
 HOUR_MS = 3_600_000
 
 
@@ -387,6 +389,14 @@ def test_only_who_has_the_token_and_is_no_browser_may_inject_faults(cluster: Emb
     assert client.end(fault["id"]) == fault
     with pytest.raises(FaultRefused, match=f"there is no GET /faults/{fault['id']}"):
         client.fault(fault["id"])
+
+
+def test_the_api_listens_on_this_address_only(cluster: EmbeddedCluster) -> None:
+    """127.0.0.2 is another address of the same machine."""
+    port = cluster.brokers[0].faults_port or 0
+    socket.create_connection(("127.0.0.1", port), CONNECT_TIMEOUT_S).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", port), CONNECT_TIMEOUT_S)
 
 
 def test_an_interception_without_a_function_is_refused(cluster: EmbeddedCluster) -> None:

@@ -1,5 +1,6 @@
 """The fault proxy: forwards, cuts, freezes, delays."""
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -56,6 +57,33 @@ def test_cut_resets_connections_and_refuses_new_ones_until_restored(proxy: TcpPr
     with connect(proxy) as client:
         client.sendall(b"y")
         assert client.recv(1) == b"y"
+
+
+def test_a_connection_that_is_being_made_ends_with_the_proxy(
+    proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its socket would stay open until the garbage collector warns of it."""
+    connecting, stopping, open_connection = threading.Event(), threading.Event(), asyncio.open_connection
+
+    async def open_late(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        connecting.set()
+        while not stopping.is_set():
+            await asyncio.sleep(0)
+        return await open_connection(host, port)
+
+    monkeypatch.setattr(asyncio, "open_connection", open_late)
+    close_all = proxy._close_all
+
+    async def close_all_and_connect() -> None:
+        await close_all()
+        stopping.set()
+
+    monkeypatch.setattr(proxy, "_close_all", close_all_and_connect)
+    with connect(proxy) as client:
+        assert connecting.wait(5)
+        proxy.stop()
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(1) == b""
 
 
 def test_a_frozen_connection_stays_open_and_flows_again(proxy: TcpProxy) -> None:

@@ -76,6 +76,16 @@ def test_the_tests_that_are_shown_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
+def test_the_test_case_that_is_shown_passes_without_pytest(tmp_path: Path) -> None:
+    [text] = [text for text in EXAMPLES if "unittest" in text]
+    (tmp_path / "test_orders.py").write_text(text)
+    environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-W", "error", "-m", "unittest", "test_orders"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environ, timeout=60, check=False)
+    assert done.returncode == 0 and "Ran 1 test" in done.stderr, done.stderr
+
+
+@pytest.mark.integration
 def test_the_program_that_is_shown_runs(tmp_path: Path) -> None:
     [program] = [text for text in EXAMPLES if "def test_" not in text]
     environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
