@@ -116,6 +116,18 @@ class HadoopFiles:
         if not files.rename(partial, path):  # because an earlier attempt wrote the file
             files.delete(partial, False)
 
+    def replace(self, uri: str, data: bytes) -> None:
+        """Write a file, or replace it, in one step if the file system can."""
+        path, files = self._found(uri)
+        partial = self._path(f"{uri}.partial")
+        stream = files.create(partial, True)
+        stream.write(bytearray(data))
+        stream.close()
+        hadoop = self._jvm.org.apache.hadoop.fs
+        overwrite = self._gateway.new_array(hadoop.Options.Rename, 1)
+        overwrite[0] = hadoop.Options.Rename.OVERWRITE
+        hadoop.FileContext.getFileContext(path.toUri(), self._configuration).rename(partial, path, overwrite)
+
     def _found(self, uri: str) -> tuple[Any, Any]:
         path = self._path(uri)
         return path, path.getFileSystem(self._configuration)
