@@ -86,6 +86,11 @@ def joined(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "struct", "fields": _joined_fields(old["fields"], new["fields"])}
 
 
+def with_wider_types(written: Mapping[str, Any], target: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema ``written`` with the types of ``target`` where those are wider; fields keep their places."""
+    return {"type": "struct", "fields": _joined_fields(written["fields"], target["fields"], adds=False)}
+
+
 def type_name(kind: Any) -> str:
     """The type as in SQL."""
     if isinstance(kind, str):
@@ -137,22 +142,23 @@ def _is_wider(one: str, other: str) -> bool:
     return scale == other_scale and precision > other_precision
 
 
-def _joined_fields(old: Fields, new: Fields) -> list[dict[str, Any]]:
+def _joined_fields(old: Fields, new: Fields, *, adds: bool = True) -> list[dict[str, Any]]:
+    """``adds``: with the fields that only ``new`` has."""
     kinds = {each["name"]: each["type"] for each in new}
     known = {each["name"] for each in old}
-    found = [(each["name"], _joined_type(each["type"], kinds.get(each["name"], each["type"]))) for each in old]
-    found += [(each["name"], _joined_type(each["type"], each["type"])) for each in new if each["name"] not in known]
+    both = [*old, *(each for each in new if adds and each["name"] not in known)]
+    found = [(each["name"], _joined_type(each["type"], kinds.get(each["name"], each["type"]), adds)) for each in both]
     return [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in found]
 
 
-def _joined_type(old: Any, new: Any) -> Any:
+def _joined_type(old: Any, new: Any, adds: bool) -> Any:
     kind = _common_kind(old, new)
     if kind == "struct":
-        return {"type": kind, "fields": _joined_fields(old["fields"], new["fields"])}
+        return {"type": kind, "fields": _joined_fields(old["fields"], new["fields"], adds=adds)}
     if kind == "array":
-        element = _joined_type(old["elementType"], new["elementType"])
+        element = _joined_type(old["elementType"], new["elementType"], adds)
         return {"type": kind, "elementType": element, "containsNull": True}
     if kind == "map":
-        value = _joined_type(old["valueType"], new["valueType"])
+        value = _joined_type(old["valueType"], new["valueType"], adds)
         return {"type": kind, "keyType": old["keyType"], "valueType": value, "valueContainsNull": True}
     return new if _is_wider(type_name(new), type_name(old)) else old
