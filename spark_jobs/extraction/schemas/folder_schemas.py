@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka_zk.spark_jobs.errors import ExtractionFailed
-from kafka_zk.spark_jobs.extraction.range_folders import RANGE_PREFIX, RangeFolders
+from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.schemas.type_changes import TypeChange, joined, type_changes
 
 FOLDER = "_kafka_zk_schemas"
@@ -51,7 +51,10 @@ class FolderSchemas:
         self._write_common_metadata = write_common_metadata
 
     def newest(self, target: str) -> Version | None:
-        """The newest version, or the schema of a file of the newest folder; None without files."""
+        """The newest version, or the schema of a file of the last folder; None without files.
+
+        Raises ExtractionFailed if the versions are gone that folders name: new ones would get their numbers.
+        """
         numbers = [
             int(path.removesuffix(".json"))
             for path, _ in self._files.walk(f"{target}/{FOLDER}")
@@ -59,10 +62,15 @@ class FolderSchemas:
         ]
         if numbers:
             return Version(max(numbers), self.version(target, max(numbers)))
-        for name in reversed([name for name in self._files.folders(target) if name.startswith(RANGE_PREFIX)]):
-            described = self._folders.described(target, name)
-            if described is not None and described.format == "parquet" and described.files:
-                return Version(UNKNOWN, self._schema_of(f"{target}/{name}/{min(described.files)}"))
+        for name, described in reversed(self._folders.found(target).items()):
+            if described is None or described.format != "parquet" or not described.files:
+                continue
+            if described.schema_version != UNKNOWN:
+                raise ExtractionFailed(
+                    f"{target}/{FOLDER} is empty, but {name} names version {described.schema_version}: restore its "
+                    "files, or give another --to"
+                )
+            return Version(UNKNOWN, self._schema_of(f"{target}/{name}/{min(described.files)}"))
         return None
 
     def version(self, target: str, number: int) -> Schema:
@@ -71,7 +79,7 @@ class FolderSchemas:
         data = self._files.read(where)
         try:
             found: Schema = json.loads(data or b"")
-            found["fields"]
+            joined(found, found)
         except (ValueError, KeyError, TypeError) as error:
             raise ExtractionFailed(f"{where} does not have a schema of the folder: {error}") from error
         return found

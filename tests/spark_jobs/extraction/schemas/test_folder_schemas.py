@@ -120,11 +120,19 @@ def test_of_two_runs_that_make_one_version_only_one_goes_on(lake: Lake) -> None:
         lake.schemas.record(TARGET, INT)
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"\xff"])
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"\xff", b'{"fields": [{"name": "a"}]}', b'{"fields": 1}'])
 def test_a_damaged_version_is_named(lake: Lake, damage: bytes) -> None:
     lake.store.objects[f"{TARGET}/_kafka_zk_schemas/1.json"] = damage
     with pytest.raises(ExtractionFailed, match=r"_kafka_zk_schemas/1\.json does not have a schema of the folder"):
         lake.schemas.newest(TARGET)
+
+
+def test_missing_versions_are_not_numbered_again(lake: Lake) -> None:
+    """Otherwise a folder would name a version that has other columns, and a compaction would lose its own."""
+    name = lake.extract(0, INT)
+    lake.store.delete(f"{TARGET}/_kafka_zk_schemas")
+    with pytest.raises(ExtractionFailed, match=f"_kafka_zk_schemas is empty, but {name} names version 1: restore"):
+        lake.schemas.record(TARGET, BIGINT)
 
 
 def schema_of(lake: Lake, versions: dict[str, int]) -> Schema | None:

@@ -26,7 +26,7 @@ class Frame:
     def __getitem__(self, quoted: str) -> Column:
         return Column(self.schema[quoted.strip("`")].dataType)
 
-    def withColumn(self, name: str, column: Column) -> "Frame":  # noqa: N802
+    def withColumn(self, name: str, column: Column) -> "Frame":
         self.casts[name] = column.kind.simpleString()
         return self
 
