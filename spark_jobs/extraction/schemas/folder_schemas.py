@@ -85,9 +85,20 @@ class FolderSchemas:
         return found
 
     def changes(self, target: str, written: Schema) -> list[TypeChange]:
-        """The changed types of the columns that the folder has."""
+        """The changed types of the columns that the folder has.
+
+        Raises ExtractionFailed if a new column differs from one of the folder only in case: Spark, which ignores case,
+        would refuse the folder.
+        """
         newest = self.newest(target)
-        return [] if newest is None else type_changes(newest.schema["fields"], written["fields"])
+        if newest is None:
+            return []
+        names = [each["name"] for each in newest.schema["fields"]]
+        known = {name.lower(): name for name in names}
+        for name in [each["name"] for each in written["fields"] if each["name"] not in names]:
+            if found := known.get(name.lower()):
+                raise ExtractionFailed(f"{target} has a column {found}: name the column {name} like it")
+        return type_changes(newest.schema["fields"], written["fields"])
 
     def record(self, target: str, written: Schema, partitioned_by: Sequence[str] = ()) -> int:
         """The number of the version that has the columns of ``written``; a new one if needed. The changes of types must

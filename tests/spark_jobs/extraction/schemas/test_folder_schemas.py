@@ -69,6 +69,12 @@ def test_a_widened_type_makes_a_version_that_readers_find(lake: Lake) -> None:
     assert lake.schemas.version(TARGET, 1) == INT, "an earlier version stays"
 
 
+def test_a_new_column_must_differ_in_more_than_case(lake: Lake) -> None:
+    lake.extract(0, INT)
+    with pytest.raises(ExtractionFailed, match="lake has a column a: name the column A like it"):
+        lake.schemas.changes(TARGET, struct(A="integer"))
+
+
 def test_narrower_types_and_fewer_columns_make_no_version(lake: Lake) -> None:
     lake.schemas.record(TARGET, struct(a="long", b="string"))
     assert lake.schemas.record(TARGET, INT) == 1
