@@ -90,6 +90,18 @@ def test_a_widened_folder_has_every_value_and_is_compacted(
     assert described["schemaVersion"] == 2
 
 
+def test_readers_with_the_first_files_types_lose_digits_without_an_error(tmp_path: Path) -> None:
+    """The documentation says so."""
+    for name, kind in (("1", pa.float32()), ("2", pa.float64())):
+        pq.write_table(pa.table({"f": pa.array([0.1], kind)}), tmp_path / f"{name}.parquet")
+    rounded = pa.array([0.1], pa.float32()).to_pylist()
+    assert pa.dataset.dataset(tmp_path, format="parquet").to_table()["f"].to_pylist() == rounded * 2
+    query = "SELECT f FROM read_parquet('{}/*.parquet'{})"
+    assert duckdb.execute(query.format(tmp_path, "")).fetchall() == [(rounded[0],)] * 2
+    by_name = duckdb.execute(query.format(tmp_path, ", union_by_name = true")).fetchall()
+    assert sorted(by_name) == [(0.1,), (rounded[0],)]
+
+
 def test_the_common_metadata_are_replaced(spark: Any, tmp_path: Path) -> None:  # noqa: F811
     """Readers that open the file see the old one or the new one."""
     files, place = HadoopFiles(spark), tmp_path / "lake" / "_common_metadata"
