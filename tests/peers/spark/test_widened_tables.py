@@ -71,7 +71,7 @@ def test_a_widened_table_has_every_value_and_is_compacted(told: Told, table: str
         "before": told_rows(before),
         "writers": WRITERS[table],
         "rows": told_rows(rows),
-        "compacted": True,
+        "compacted": table != "cdc delta",  # its merge has rewritten the only file, so one file is left
         "afterwards": told_rows(rows),
     }
 
