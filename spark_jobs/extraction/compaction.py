@@ -20,6 +20,7 @@ from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.inventory import Inventory
 from kafka_zk.spark_jobs.extraction.manifest import STAGING_FOLDER, Manifest, planned
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
+from kafka_zk.spark_jobs.extraction.schemas.folder_schemas import UNKNOWN, FolderSchemas, Schema
 from kafka_zk.spark_jobs.extraction.stores import Publication, publication
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
@@ -32,9 +33,11 @@ class Rewriter(Protocol):
     """Spark's part, implemented by ``rewriter.SparkRewriter``."""
 
     def rewrite(
-        self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
-    ) -> int:
-        """``files``: paths in the target. Writes about ``file_count`` files; returns the number of records."""
+        self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...],
+        schema: Schema | None,
+    ) -> int:  # fmt: skip
+        """``files``: paths in the target. ``schema``: has all columns of the files; None if the files must say which
+        they have. Writes about ``file_count`` files; returns the number of records."""
         ...
 
 
@@ -51,10 +54,10 @@ class Compacted:
 
 
 def compact(
-    folders: RangeFolders, rewriter: Rewriter, target: str, group: str, target_file_bytes: int, attempt: str,
-    still_held: Callable[[], None],
+    folders: RangeFolders, schemas: FolderSchemas, rewriter: Rewriter, target: str, group: str, target_file_bytes: int,
+    attempt: str, still_held: Callable[[], None],
 ) -> Compacted:  # fmt: skip
-    """Raises ExtractionFailed and Spark's errors.
+    """Files of different versions of the schema get the widest types. Raises ExtractionFailed and Spark's errors.
 
     ``still_held``: called before the publication; raises if this compaction has lost the group.
     """
@@ -67,11 +70,12 @@ def compact(
         return Compacted("", (), 0, 0, finished)
     manifest = planned(merged([piece for each in small.values() for piece in each.ranges]), target, FORMAT,
                        f"{prefix}{attempt}", 0)  # fmt: skip
-    rewritten = _rewrite(rewriter, target, small, folders.staging(manifest), target_file_bytes)
+    schema = _schema(schemas, target, small)
+    rewritten = _rewrite(rewriter, target, small, folders.staging(manifest), target_file_bytes, schema)
     if rewritten != (expected := sum(each.records for each in small.values())):
         folders.discard(manifest)
         raise ExtractionFailed(f"{rewritten:,} records were rewritten, but the folders hold {expected:,}")
-    folders.complete(manifest, group, rewritten, tuple(small))
+    folders.complete(manifest, group, rewritten, tuple(small), _version(small))
     still_held()
     folders.publish(manifest)
     found = {name: each for name, each in folders.found(target).items() if each is not None}
@@ -85,15 +89,28 @@ def _prefix(group: str) -> str:
     return f"{_PREFIX}{hashlib.sha256(group.encode()).hexdigest()[:8]}"
 
 
+def _schema(schemas: FolderSchemas, target: str, small: Mapping[str, Inventory]) -> Schema | None:
+    with_files = {name: each for name, each in small.items() if each.files}
+    versions = {name: each.schema_version for name, each in with_files.items()}
+    return schemas.schema_of_folders(target, versions, {name: min(each.files) for name, each in with_files.items()})
+
+
+def _version(small: Mapping[str, Inventory]) -> int:
+    """The version of the merged folder; unknown if one of the folders may have columns that no version has."""
+    versions = {each.schema_version for each in small.values() if each.files}
+    return UNKNOWN if UNKNOWN in versions else max(versions, default=UNKNOWN)
+
+
 def _rewrite(
-    rewriter: Rewriter, target: str, small: Mapping[str, Inventory], staging: str, target_file_bytes: int
-) -> int:
+    rewriter: Rewriter, target: str, small: Mapping[str, Inventory], staging: str, target_file_bytes: int,
+    schema: Schema | None,
+) -> int:  # fmt: skip
     files = {f"{name}/{path}": size for name, each in small.items() for path, size in each.files.items()}
     if not files:
         return 0
     file_count = max(1, round(sum(files.values()) / target_file_bytes))
     (partitioned_by,) = {each.partitioned_by for each in small.values() if each.files}
-    return rewriter.rewrite(target, list(files), staging, file_count, partitioned_by)
+    return rewriter.rewrite(target, list(files), staging, file_count, partitioned_by, schema)
 
 
 def chosen(current: Mapping[str, Inventory], group: str, target_file_bytes: int) -> dict[str, Inventory]:

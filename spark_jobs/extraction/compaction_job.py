@@ -13,6 +13,7 @@ from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.rewriter import SparkRewriter
+from kafka_zk.spark_jobs.extraction.schemas.parquet_schemas import schemas_of_folders
 
 SESSION_TIMEOUT_MS = 10_000
 _POLL_MS = 200
@@ -25,6 +26,7 @@ def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_f
     attempt = random_uuid(SYSTEM_RANDOM).hex[:12]
     files = HadoopFiles(spark)
     folders = RangeFolders(files, lambda paths: int(spark.read.parquet(*paths).count()))
+    schemas = schemas_of_folders(spark, folders)
     with KazooBlockingClient(zookeeper, SESSION_TIMEOUT_MS) as client:
         hold = GroupHold(client, group, f"{group}_{socket.gethostname()}-{wall_ms()}-{attempt[:8]}")
         try:
@@ -33,7 +35,7 @@ def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_f
             if manifest is not None and manifest.unfinished:
                 raise ExtractionFailed(f"an extraction of group {group} was not completed: run it again first")
             return compact(
-                folders, SparkRewriter(spark), files.qualified(target), group, target_file_bytes, attempt,
+                folders, schemas, SparkRewriter(spark), files.qualified(target), group, target_file_bytes, attempt,
                 lambda: _check_member(hold, group),
             )  # fmt: skip
         finally:

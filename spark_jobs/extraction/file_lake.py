@@ -8,7 +8,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from kafka_zk.spark_jobs.errors import WronglyAsked
+from kafka_zk.spark_jobs.errors import ExtractionFailed, WronglyAsked
 from kafka_zk.spark_jobs.extraction import file_sizes, partitioning, session_settings
 from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.direct.staged_files import StagedFile, staged_files
@@ -22,6 +22,9 @@ from kafka_zk.spark_jobs.extraction.progress import JobProgress, Progress
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
 from kafka_zk.spark_jobs.extraction.record_frames import RecordFrames
+from kafka_zk.spark_jobs.extraction.schemas import type_changes
+from kafka_zk.spark_jobs.extraction.schemas.folder_schemas import UNKNOWN, Schema
+from kafka_zk.spark_jobs.extraction.schemas.parquet_schemas import schemas_of_folders
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.stores import Publication, missing_module, publication
 from kafka_zk.spark_jobs.extraction.table_formats import is_table
@@ -49,6 +52,7 @@ class FileLake:
         self._progress = progress
         self._files = HadoopFiles(spark)
         self._folders = RangeFolders(self._files, lambda paths: int(spark.read.parquet(*paths).count()))
+        self._schemas = schemas_of_folders(spark, self._folders)
         self._frames = RecordFrames(spark, extraction)
         self._executors = ExecutorWriter(spark, extraction, self._frames)
 
@@ -64,6 +68,8 @@ class FileLake:
         """Check the target and the columns before the start. Raises WronglyAsked."""
         self._check_target()
         self.check_columns()
+        if told := self._refusal_of_types(self.qualified(self._extraction.target)):
+            raise WronglyAsked(told)
 
     def _check_target(self) -> None:
         target = self._extraction.target
@@ -78,6 +84,17 @@ class FileLake:
     def check_columns(self) -> None:
         """Raises: WronglyAsked, RegistryFailed."""
         self._frames.check()
+
+    def _refusal_of_types(self, target: str) -> str | None:
+        """Why files of these types cannot be added to the folder; None if they can, or if it is a table's."""
+        if self._extraction.format != type_changes.PARQUET:
+            return None
+        changes = self._schemas.changes(target, self._written())
+        return type_changes.refusal(target, changes, widen=self._extraction.widen)
+
+    def _written(self) -> Schema:
+        found: Schema = self.empty().schema.jsonValue()
+        return found
 
     def empty(self) -> Any:
         """The frame that a run without records would write."""
@@ -101,6 +118,7 @@ class FileLake:
         nothing special.
         """
         self._progress(0, sum(tasks.sizes))  # Spark needs seconds to begin its first task
+        version = self._schema_version(manifest.target)
         staging = self._folders.staging(manifest)
         with JobProgress(self._spark, staging, tasks.sizes, self._progress):
             told = table if isinstance(table, str) else None
@@ -110,8 +128,18 @@ class FileLake:
                 staged = self._executors.write(staging, tasks, bootstrap_servers, needed)
             else:
                 staged = self._with_spark(manifest, tasks, bootstrap_servers)._replace(spark_because=because)
-        self._folders.complete(manifest, self._extraction.progress_group, staged.records)
+        self._folders.complete(
+            manifest, self._extraction.progress_group, staged.records, schema_version=version
+        )  # fmt: skip
         return staged
+
+    def _schema_version(self, target: str) -> int:
+        """The version of the folder's schema that has this extraction's columns. Raises ExtractionFailed."""
+        if self._extraction.format != type_changes.PARQUET:
+            return UNKNOWN
+        if told := self._refusal_of_types(target):  # the folder may have changed since ``check``
+            raise ExtractionFailed(told)
+        return self._schemas.record(target, self._written(), partitioning.columns(self._extraction.partition_by))
 
     def _with_spark(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
         frame, counted = self._frames.to_write(tasks, bootstrap_servers)

@@ -12,7 +12,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from kafka_zk.spark_jobs.extraction.parquet.job import local_path
-from kafka_zk.spark_jobs.extraction.stores import scheme_of
+from kafka_zk.spark_jobs.extraction.stores import Publication, publication, scheme_of
 
 _NOT_TO_BE_RENAMED = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.io.FileNotFoundException")
 
@@ -115,6 +115,24 @@ class HadoopFiles:
         stream.close()
         if not files.rename(partial, path):  # because an earlier attempt wrote the file
             files.delete(partial, False)
+
+    def replace(self, uri: str, data: bytes) -> None:
+        """Write a file, or replace it, in one step if the file system can.
+
+        An object store shows an object only when it is complete, and some have no ``FileContext``.
+        """
+        path, files = self._found(uri)
+        in_place = publication(uri) is Publication.COPY
+        partial = path if in_place else self._path(f"{uri}.partial")
+        stream = files.create(partial, True)
+        stream.write(bytearray(data))
+        stream.close()
+        if in_place:
+            return
+        hadoop = self._jvm.org.apache.hadoop.fs
+        overwrite = self._gateway.new_array(hadoop.Options.Rename, 1)
+        overwrite[0] = hadoop.Options.Rename.OVERWRITE
+        hadoop.FileContext.getFileContext(path.toUri(), self._configuration).rename(partial, path, overwrite)
 
     def _found(self, uri: str) -> tuple[Any, Any]:
         path = self._path(uri)

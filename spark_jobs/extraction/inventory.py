@@ -22,7 +22,7 @@ FILE_NAME = "_kafka_zk_range.json"
 @dataclass(frozen=True, slots=True)
 class Inventory:
     """``files``: paths in the folder and sizes in bytes. ``replaces``: names of the folders whose records this folder
-    contains.
+    contains. ``schema_version``: the version of the target's schema (``schemas/folder_schemas.py``); 0 if unknown.
     """
 
     group: str
@@ -31,6 +31,7 @@ class Inventory:
     format: str
     files: Mapping[str, int]
     replaces: tuple[str, ...] = ()
+    schema_version: int = 0
 
     @property
     def partitioned_by(self) -> tuple[str, ...]:
@@ -49,6 +50,7 @@ class Inventory:
             "format": self.format,
             "files": dict(self.files),
             "replaces": list(self.replaces),
+            "schemaVersion": self.schema_version,
         }
 
 
@@ -74,6 +76,7 @@ def decode(where: str, data: bytes) -> Inventory:
             format=str(document["format"]),
             files={str(path): int(size) for path, size in document["files"].items()},
             replaces=tuple(map(str, document["replaces"])),
+            schema_version=int(document.get("schemaVersion", 0)),  # older descriptions lack it
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ExtractionFailed(f"{where} does not describe a range folder: {error}") from error

@@ -7,6 +7,7 @@ from kafka_zk.spark_jobs.extraction import decoding, file_sizes, keys, partition
 from kafka_zk.spark_jobs.extraction.in_table import target_offsets
 from kafka_zk.spark_jobs.extraction.merge import cdc_options
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.schemas import type_changes
 from kafka_zk.spark_jobs.extraction.stores import check_store
 from kafka_zk.spark_jobs.extraction.table_formats import check_table
 from kafka_zk.spark_jobs.values.packages import absent_value_packages
@@ -20,6 +21,7 @@ def check(extraction: Extraction) -> None:
         cdc_options.check(extraction)
         extraction = cdc_options.staged_as(extraction)
     check_table(extraction.format, extraction.target, extraction.merge_schema)
+    type_changes.check(extraction.format, widen=extraction.widen)
     file_sizes.check(extraction.target_file_bytes, extraction.format)
     check_store(extraction.target)
     partitioning.check(extraction.partition_by, extraction.format)

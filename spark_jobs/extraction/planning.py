@@ -68,6 +68,7 @@ class Extraction:
     mask_key: bytes | None = field(default=None, repr=False)
     partition_by: tuple[str, ...] = ()
     merge_schema: bool = False
+    widen: bool = False
     target_file_bytes: int | None = None
     max_records: int | None = None
     max_records_per_task: int | None = None

@@ -69,15 +69,17 @@ class RangeFolders:
             return self.files.exists(folder)
         return self.files.exists(f"{folder}/{inventories.FILE_NAME}")
 
-    def complete(self, manifest: Manifest, group: str, records: int, replaces: tuple[str, ...] = ()) -> None:
+    def complete(
+        self, manifest: Manifest, group: str, records: int, replaces: tuple[str, ...] = (), schema_version: int = 0
+    ) -> None:  # fmt: skip
         """Describe the staged files. Raises ExtractionFailed if a check does not find ``records`` records in them."""
         staging = self.staging(manifest)
         files = {path: size for path, size in self.files.walk(staging) if inventories.is_data(path)}
         copied = publication(manifest.target) is Publication.COPY
         if replaces or (copied and manifest.format == "parquet"):
             self._check_records(staging, files, records)
-        found = Inventory(group, manifest.ranges, records, manifest.format, files, replaces).as_document()
-        self.files.write(self._inventory(manifest), found)
+        found = Inventory(group, manifest.ranges, records, manifest.format, files, replaces, schema_version)
+        self.files.write(self._inventory(manifest), found.as_document())
 
     def staged(self, manifest: Manifest) -> list[str]:
         """The paths of the files that ``complete`` has found. Raises ExtractionFailed if some are missing."""
@@ -189,10 +191,11 @@ class RangeFolders:
 
     def found(self, target: str) -> dict[str, Inventory | None]:
         """The range folders by name; None for folders without an inventory."""
-        there: dict[str, Inventory | None] = {}
-        for name in self.files.folders(target):
-            if name.startswith(RANGE_PREFIX):
-                where = f"{target}/{name}/{inventories.FILE_NAME}"
-                data = self.files.read(where)
-                there[name] = None if data is None else inventories.decode(where, data)
-        return there
+        names = [name for name in self.files.folders(target) if name.startswith(RANGE_PREFIX)]
+        return {name: self.described(target, name) for name in names}
+
+    def described(self, target: str, name: str) -> Inventory | None:
+        """The inventory of a range folder; None if it has none. Raises ExtractionFailed."""
+        where = f"{target}/{name}/{inventories.FILE_NAME}"
+        data = self.files.read(where)
+        return None if data is None else inventories.decode(where, data)

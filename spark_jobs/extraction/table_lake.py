@@ -29,6 +29,8 @@ from kafka_zk.spark_jobs.extraction.manifest import APPLICATION_PREFIX, Manifest
 from kafka_zk.spark_jobs.extraction.parquet.task import FileSpec
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
+from kafka_zk.spark_jobs.extraction.schemas.frame_types import changes_of, with_wider_types
+from kafka_zk.spark_jobs.extraction.schemas.type_changes import TypeChange, refusal, statement
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.stores import scheme_of
 from kafka_zk.spark_jobs.extraction.table_formats import catalog_and_name, iceberg_name
@@ -37,6 +39,7 @@ from kafka_zk.spark_jobs.extraction.undecodable import Staged
 RECORDS, FENCE = "records", "fence"
 """Kinds of this project's commits."""
 _STAGED_AS = "parquet"
+_WIDENS = "delta.enableTypeWidening"
 
 
 class Tables(Protocol):
@@ -52,6 +55,17 @@ class Tables(Protocol):
 
     def commit_of(self, manifest: Manifest) -> str | None:
         """RECORDS or FENCE, or None if there is no commit."""
+        ...
+
+    def type_changes(self, target: str, written: Any) -> list[TypeChange]:
+        """The changed types of the table's columns; empty if there is no table, or if ``prepare`` compares them.
+
+        ``written``: the extraction's columns, a ``StructType``.
+        """
+        ...
+
+    def widen(self, target: str, changes: Sequence[TypeChange]) -> None:
+        """Widen the types. Raises Spark's errors."""
         ...
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None: ...
@@ -85,14 +99,29 @@ class TableLake:
     def check(self) -> None:
         """Check the columns and the target. Raises WronglyAsked."""
         self._folders.check_columns()
+        target = self.qualified(self._extraction.target)
         try:
-            self._tables.location(self.qualified(self._extraction.target))
+            self._tables.location(target)
+            told = self._refusal_of(target, self._tables.type_changes(target, self._folders.empty().schema))
         except (PySparkException, Py4JJavaError, ExtractionFailed) as error:
             raise WronglyAsked(f"--to: {first_line(error)}") from error
+        if told is not None:
+            raise WronglyAsked(told)
+
+    def _refusal_of(self, target: str, changes: Sequence[TypeChange]) -> str | None:
+        return refusal(target, changes, widen=self._extraction.widen)
+
+    def _widen(self, target: str, written: Any) -> None:
+        """Raises ExtractionFailed if the table has got other types since ``check``; Spark's errors."""
+        changes = self._tables.type_changes(target, written)
+        if told := self._refusal_of(target, changes):
+            raise ExtractionFailed(told)
+        self._tables.widen(target, [each for each in changes if each.widens])
 
     def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
         empty = self._folders.empty()
         location = self._tables.prepare(manifest.target, empty, self._extraction.partition_by)
+        self._widen(manifest.target, empty.schema)
         because = self._tables.sparks_writer_because(manifest.target, empty.schema, self._extraction)
         needed = self._tables.file_spec(manifest.target, empty.schema) if because is None else because
         staged = self._folders.stage(_beside(manifest, location), tasks, bootstrap_servers, needed)
@@ -198,6 +227,7 @@ class DeltaTables:
         else:
             frame = partitioning.with_columns(frame, extraction.partition_by)
             self._make(manifest.target, frame.limit(0), extraction)
+            frame = with_wider_types(frame, self._schema(manifest.target))
         writer = self._writer(frame, extraction)
         writer = writer.option("txnAppId", application_of(manifest)).option("txnVersion", manifest.sequence)
         writer = writer.option("userMetadata", json.dumps(note_of(manifest, what)))
@@ -205,6 +235,23 @@ class DeltaTables:
             writer = writer.option("mergeSchema", "true")
         with session_settings.parquet_times_in_micros(self._spark):
             writer.save(manifest.target)
+
+    def type_changes(self, target: str, written: Any) -> list[TypeChange]:
+        if not self._is_table(target):
+            return []
+        return changes_of(self._schema(target), written)
+
+    def widen(self, target: str, changes: Sequence[TypeChange]) -> None:
+        """Older readers cannot read the table afterwards, because Delta notes the feature ``typeWidening`` in it."""
+        if not changes:
+            return
+        table = f"delta.`{target}`"
+        self._spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{_WIDENS}' = 'true')")
+        for each in changes:
+            self._spark.sql(statement(table, each))
+
+    def _schema(self, target: str) -> Any:
+        return self._spark.read.format("delta").load(target).schema
 
     def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
         if scheme_of(target) != "file":
@@ -305,8 +352,8 @@ class IcebergTables:
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
         target = manifest.target
-        if frame is None:
-            frame = self._spark.table(target).limit(0)
+        table = self._spark.table(target)
+        frame = table.limit(0) if frame is None else with_wider_types(frame, table.schema)
         properties = {"write.wap.enabled": "true"}
         if extraction.merge_schema:
             properties["write.spark.accept-any-schema"] = "true"
@@ -323,6 +370,15 @@ class IcebergTables:
         finally:
             self._spark.conf.unset("spark.wap.id")
         self._publish(manifest, what)
+
+    def type_changes(self, target: str, written: Any) -> list[TypeChange]:
+        if self.location(target) is None:
+            return []
+        return changes_of(self._spark.table(target).schema, written)
+
+    def widen(self, target: str, changes: Sequence[TypeChange]) -> None:
+        for each in changes:
+            self._spark.sql(statement(target, each))
 
     def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
         return iceberg_commit.IcebergCommit(self._spark, target).refusal(written, extraction.partition_by)

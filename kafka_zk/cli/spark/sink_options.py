@@ -21,6 +21,11 @@ _OPTIONS = (
     ),
     click.option("--merge-schema", is_flag=True, help="New columns are added to the table (delta, iceberg)."),
     click.option(
+        "--widen",
+        is_flag=True,
+        help="Types may be widened: INT to BIGINT, FLOAT to DOUBLE, decimals (parquet, delta, iceberg).",
+    ),
+    click.option(
         "--target-file-size",
         "target_file_bytes",
         type=click.IntRange(1),

@@ -15,6 +15,7 @@ def check(asked: Extraction) -> None:
     refused = {
         "--cdc": asked.cdc is not None,
         "--merge-schema": asked.merge_schema,
+        "--widen": asked.widen,
         "--wait": asked.wait_ms > 0,  # there are no members to wait for
     }
     if (option := next((name for name, given in refused.items() if given), None)) is not None:

@@ -22,6 +22,7 @@ from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.merge import cdc_options, statements
 from kafka_zk.spark_jobs.extraction.merge.fold_job import Folded, FoldJob, refusals
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.schemas.type_changes import Fields, TypeChange
 from kafka_zk.spark_jobs.extraction.table_lake import FENCE, DeltaTables, application_of, note_of
 
 DELETED_FOLDER = "_kafka_zk_deleted"
@@ -34,10 +35,15 @@ class MergedDeltaTables(DeltaTables):
         super().__init__(spark)
         self._types = cdc_options.types(extraction)
         self._topic = extraction.topics[0]
+        self._may_widen = extraction.widen
         self._fold = FoldJob(spark, extraction)
 
     def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
         return "--cdc"
+
+    def type_changes(self, target: str, written: Any) -> list[TypeChange]:
+        """None: ``written`` are the columns of the records, and ``prepare`` compares those of --schema."""
+        return []
 
     def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
         """Raises ExtractionFailed for a table with other columns, or of another topic, before anything is staged."""
@@ -57,10 +63,11 @@ class MergedDeltaTables(DeltaTables):
             self._merge(frame, manifest, what)
 
     def _make_both(self, target: str) -> None:
-        """Raises ExtractionFailed for a table with other columns."""
+        """Widens types with --widen. Raises ExtractionFailed for a table with other columns."""
         wanted = self._spark.createDataFrame([], statements.table_ddl(self._types)).schema
         if self._is_table(target):
-            statements.check_columns(target, _columns(self._read(target).schema), _columns(wanted))
+            found = (_fields(self._schema(target)), _fields(wanted))
+            self.widen(target, statements.widenings(target, *found, widen=self._may_widen))
         self._make_table(_deleted(target), statements.DELETED_DDL)
         self._make_table(target, wanted)
 
@@ -137,5 +144,6 @@ def _deleted(target: str) -> str:
     return f"{target}/{DELETED_FOLDER}"
 
 
-def _columns(schema: Any) -> list[tuple[str, str]]:
-    return [(each.name, each.dataType.simpleString()) for each in schema]
+def _fields(schema: Any) -> Fields:
+    found: Fields = schema.jsonValue()["fields"]
+    return found

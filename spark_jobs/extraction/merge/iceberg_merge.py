@@ -30,6 +30,7 @@ from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.merge import cdc_options, statements
 from kafka_zk.spark_jobs.extraction.merge.fold_job import Folded, FoldJob, refusals
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.schemas.type_changes import Fields, TypeChange
 from kafka_zk.spark_jobs.extraction.table_formats import with_suffix
 from kafka_zk.spark_jobs.extraction.table_lake import FENCE, IcebergTables, summary_of, wap_id
 
@@ -44,7 +45,8 @@ _ERRORS = (PySparkException, Py4JJavaError)
 """PySpark converts some of Java's errors."""
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
 _OF_NEW_TABLES = {"format-version": "2", "write.wap.enabled": "true", "write.merge.mode": "merge-on-read"}
-_WITHOUT_SMALL_INTEGERS = {"tinyint": "int", "smallint": "int"}
+_SMALL_INTEGERS = ("byte", "short")
+"""Types that Iceberg does not have; its tables have INT instead."""
 
 
 class MergedIcebergTables(IcebergTables):
@@ -54,17 +56,23 @@ class MergedIcebergTables(IcebergTables):
         super().__init__(spark)
         self._types = cdc_options.types(extraction)
         self._topic = extraction.topics[0]
+        self._may_widen = extraction.widen
         self._fold = FoldJob(spark, extraction)
 
     def sparks_writer_because(self, target: str, written: Any, extraction: Extraction) -> str | None:
         return "--cdc"
+
+    def type_changes(self, target: str, written: Any) -> list[TypeChange]:
+        """None: ``written`` are the columns of the records, and ``prepare`` compares those of --schema."""
+        return []
 
     def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
         """Raises ExtractionFailed for a table with other columns, or of another topic, before anything is staged."""
         wanted = self._spark.createDataFrame([], statements.table_ddl(self._types))
         if self.location(target) is not None:
             self._check_topic(target)
-            statements.check_columns(target, _columns(self._spark.table(target).schema), _columns(wanted.schema))
+            found = (_fields(self._spark.table(target).schema), _fields(wanted.schema))
+            self.widen(target, statements.widenings(target, *found, widen=self._may_widen))
         self._make(_deleted(target), self._spark.createDataFrame([], statements.DELETED_DDL), {})
         self._make(target, wanted, {statements.TOPIC_PROPERTY: self._topic})
         if self._check_topic(target) is None:
@@ -208,6 +216,6 @@ def _deleted(target: str) -> str:
     return with_suffix(target, DELETED_SUFFIX)
 
 
-def _columns(schema: Any) -> list[tuple[str, str]]:
-    kinds = [(each.name, each.dataType.simpleString()) for each in schema]
-    return [(name, _WITHOUT_SMALL_INTEGERS.get(kind, kind)) for name, kind in kinds]
+def _fields(schema: Any) -> Fields:
+    fields = schema.jsonValue()["fields"]
+    return [{**each, "type": "integer" if each["type"] in _SMALL_INTEGERS else each["type"]} for each in fields]

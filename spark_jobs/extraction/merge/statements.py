@@ -4,12 +4,13 @@ A table has the columns of --schema, and a struct ``_kafka_zk`` with the row's k
 has the states of deleted keys, and the position of the newest truncate. A property of the first table names the topic.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from kafka_zk.spark_jobs.cdc.changes import Position
 from kafka_zk.spark_jobs.cdc.connect_types import ColumnType
 from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.merge.cdc_options import OWN_COLUMN
+from kafka_zk.spark_jobs.extraction.schemas.type_changes import Fields, TypeChange, refusal, type_changes, type_name
 
 DELETED_DDL = "key STRING, position ARRAY<BIGINT>, state STRING"
 TRUNCATE = ""
@@ -91,14 +92,22 @@ def check_topic(target: str, found: str | None, topic: str) -> None:
         )
 
 
-def check_columns(target: str, found: Iterable[tuple[str, str]], wanted: Iterable[tuple[str, str]]) -> None:
-    """``found``: the table's columns; ``wanted``: those of --schema; both with types. Raises ExtractionFailed."""
-    in_table, asked = dict(found), dict(wanted)
+def widenings(target: str, found: Fields, wanted: Fields, *, widen: bool) -> list[TypeChange]:
+    """The types of the table's columns to widen, so that the table has those of --schema.
+
+    ``found``: the table's columns; ``wanted``: those of --schema. Raises ExtractionFailed for other differences, and
+    unless the types may be widened.
+    """
+    in_table, asked = ({each["name"]: type_name(each["type"]) for each in fields} for fields in (found, wanted))
     if OWN_COLUMN not in in_table:
         raise ExtractionFailed(f"{target} has no column {OWN_COLUMN}: --cdc merges only into tables that it created")
-    for name in sorted(in_table.keys() | asked.keys()):
-        if in_table.get(name) != asked.get(name):
-            raise ExtractionFailed(
-                f"{target}: the column {name} is {in_table.get(name, 'absent')} in the table, and "
-                f"{asked.get(name, 'absent')} in --schema: give the table's columns"
-            )
+    if others := sorted(in_table.keys() ^ asked.keys()):
+        name = others[0]
+        raise ExtractionFailed(
+            f"{target}: the column {name} is {in_table.get(name, 'absent')} in the table, and "
+            f"{asked.get(name, 'absent')} in --schema: give the table's columns"
+        )
+    changes = type_changes(found, wanted)
+    if told := refusal(target, changes, widen=widen, narrower_fits=False):
+        raise ExtractionFailed(told)
+    return changes

@@ -28,7 +28,7 @@ CODECS = {"snappy": ".snappy", "zstd": ".zstd", "gzip": ".gz", "none": "", "unco
 """Spark's names of the codecs, and its endings of file names."""
 _LEVELS = {"zstd": 3, "gzip": 6}
 """The compression levels of Spark's writer."""
-_SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
+SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 
 Read = Callable[[Any], Iterator[pa.RecordBatch]]
 
@@ -149,5 +149,5 @@ def parquet_writer(path: Path, spec: FileSpec) -> pq.ParquetWriter:
         write_page_index=True,
         write_page_checksum=True,
     )
-    writer.add_key_value_metadata({_SPARK_SCHEMA: spec.spark_schema})
+    writer.add_key_value_metadata({SPARK_SCHEMA: spec.spark_schema})
     return writer

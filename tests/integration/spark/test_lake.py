@@ -111,7 +111,7 @@ def test_a_column_called_range_is_kept_or_refused(spark: Any, tmp_path: Path) ->
         for number in (1, 2):
             frame.write.partitionBy(*by).parquet(f"{target}/range=t@{number}")
         files = [path for path, _ in HadoopFiles(spark).walk(target) if path.endswith(".parquet")]
-        assert SparkRewriter(spark).rewrite(target, files, f"{target}/_staging", 1, by) == 4
+        assert SparkRewriter(spark).rewrite(target, files, f"{target}/_staging", 1, by, None) == 4
         return sorted(tuple(row) for row in spark.read.parquet(f"{target}/_staging").select(*frame.columns).collect())
 
     assert rewritten() == [(1, "x", 7), (1, "x", 7), (2, "y", 8), (2, "y", 8)]

@@ -7,13 +7,17 @@ import pytest
 from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction import inventory as inventories
 from kafka_zk.spark_jobs.extraction.compaction import Compacted, compact, current_folders, merged
+from kafka_zk.spark_jobs.extraction.inventory import Inventory
 from kafka_zk.spark_jobs.extraction.manifest import planned
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
+from kafka_zk.spark_jobs.extraction.schemas.folder_schemas import UNKNOWN, FolderSchemas, Schema
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
+from tests.spark_jobs.extraction.schemas.test_type_changes import struct
 from tests.spark_jobs.extraction.test_range_folders import Disk, Killed, ObjectStore
 
 OBJECTS, DISK = "s3a://bucket/lake", "file:/lake"
 LARGE = 1000
+SCHEMA = struct(a="integer")
 
 
 class Records:
@@ -23,23 +27,29 @@ class Records:
         self.target = target
         self.store = ObjectStore() if target == OBJECTS else Disk()
         self.folders = RangeFolders(self.store, lambda paths: sum(len(self.store.objects[path]) for path in paths))
+        self.schemas = FolderSchemas(self.folders, lambda _: SCHEMA, self.store.write)
+        self.read_with: Schema | None = None
         self.lost = 0
         self.when_written: Callable[[], object] = lambda: None
         self._attempts = 0
 
-    def extract(self, start: int, end: int, within: str = "", written: int | None = None) -> None:
+    def extract(
+        self, start: int, end: int, within: str = "", written: int | None = None, version: int = UNKNOWN
+    ) -> None:  # fmt: skip
         """Publish a range's folder with ``written`` of its records; 0 writes no file."""
         manifest = planned([OffsetRange("t", 0, start, end)], self.target, "parquet", "abc", 0)
         data = bytes(range(start, end))[:written]
         self.store.objects[f"{self.folders.staging(manifest)}/_SUCCESS"] = b""
         if data:
             self.store.objects[f"{self.folders.staging(manifest)}/{within}part-{start}"] = data
-        self.folders.complete(manifest, "g", len(data))
+        self.folders.complete(manifest, "g", len(data), schema_version=version)
         self.folders.publish(manifest)
 
     def rewrite(
-        self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
-    ) -> int:
+        self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...],
+        schema: Schema | None,
+    ) -> int:  # fmt: skip
+        self.read_with = schema
         parts = [self.store.objects[f"{target}/{path}"] for path in files]
         assert {path.count("=") - 1 for path in files} == {len(partitioned_by)}, "Spark reads no others together"
         self.store._operate()
@@ -50,7 +60,9 @@ class Records:
 
     def compact(self, group: str = "g", still_held: Callable[[], None] = lambda: None) -> Compacted:
         self._attempts += 1
-        return compact(self.folders, self, self.target, group, LARGE, f"{self._attempts}", still_held)
+        return compact(
+            self.folders, self.schemas, self, self.target, group, LARGE, f"{self._attempts}", still_held
+        )  # fmt: skip
 
     def read(self) -> list[int]:
         """Read the folders that the descriptions name as current."""
@@ -156,6 +168,26 @@ def test_folders_with_other_partitions_are_merged_by_themselves(lake: Records) -
     assert len(lake.compact().replaced) == 3
     assert lake.compact().folder == ""
     assert lake.read() == [*range(15), *range(20, 40)]
+
+
+def test_folders_of_several_versions_of_the_schema_become_one_of_the_newest(lake: Records) -> None:
+    target, wider = lake.target, struct(a="long")
+    versions = [lake.schemas.record(target, SCHEMA), lake.schemas.record(target, wider)]
+    for start, version in zip((15, 20), versions, strict=True):
+        lake.extract(start, start + 5, version=version)
+    mixed = lake.compact()
+    assert (lake.read_with, described(lake, mixed).schema_version) == (wider, UNKNOWN), "the others name none"
+    lake.store.delete(f"{target}/{mixed.folder}")
+    for start, version in zip((25, 30), versions, strict=True):
+        lake.extract(start, start + 5, version=version)
+    assert described(lake, lake.compact()).schema_version == 2
+    assert lake.read_with == wider
+
+
+def described(lake: Records, done: Compacted) -> Inventory:
+    found = lake.folders.described(lake.target, done.folder)
+    assert found is not None
+    return found
 
 
 def test_ranges_that_follow_one_another_are_one() -> None:

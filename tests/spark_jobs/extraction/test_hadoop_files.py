@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -53,3 +54,15 @@ def test_other_failures_are_told(files: HadoopFiles, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         files.rename_folder(source, (tmp_path / "file" / "b").as_uri())
+
+
+def test_an_object_is_replaced_where_it_is() -> None:
+    """Google's connector has no ``FileContext``, unless the session configures one."""
+    java = MagicMock()
+    path = java.org.apache.hadoop.fs.Path.return_value
+    store = path.getFileSystem.return_value
+    session = SimpleNamespace(_jvm=java, sparkContext=SimpleNamespace(_gateway=java), _jsc=MagicMock())
+    HadoopFiles(session).replace("gs://bucket/lake/_common_metadata", b"data")
+    store.create.assert_called_once_with(path, True)
+    java.org.apache.hadoop.fs.Path.assert_called_once_with("gs://bucket/lake/_common_metadata")
+    java.org.apache.hadoop.fs.FileContext.getFileContext.assert_not_called()

@@ -13,12 +13,18 @@ from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 def folder(*ranges: tuple[int, int], replaces: tuple[str, ...] = ()) -> Inventory:
     """A folder with the range of partition 0 in the first pair, and that of partition 1 in the second."""
     pieces = tuple(OffsetRange("t", number, start, end) for number, (start, end) in enumerate(ranges))
-    return Inventory("g", pieces, 5, "parquet", {"a=1/part-0": 7}, replaces)
+    return Inventory("g", pieces, 5, "parquet", {"a=1/part-0": 7}, replaces, 3)
 
 
 def test_round_trip() -> None:
     written = folder((0, 3), (4, 2**62), replaces=("x",))
     assert inventories.decode("w", json.dumps(written.as_document()).encode()) == written
+
+
+def test_older_descriptions_name_no_version_of_the_schema() -> None:
+    document = folder((0, 3)).as_document()
+    assert document.pop("schemaVersion") == 3
+    assert inventories.decode("w", json.dumps(document).encode()).schema_version == 0
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"group":"g","ranges":[["t"]]}'])

@@ -1,13 +1,15 @@
 """How a table fences a plan; tables and files are in memory. With Spark: tests/peers/spark/test_spark_tables.py."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kafka_zk.spark_jobs.errors import ExtractionFailed
+from kafka_zk.spark_jobs.errors import ExtractionFailed, WronglyAsked
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, planned
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.schemas.type_changes import TypeChange
 from kafka_zk.spark_jobs.extraction.table_compaction import compact_table
 from kafka_zk.spark_jobs.extraction.table_lake import FENCE, RECORDS, TableLake, check_catalog
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
@@ -20,6 +22,8 @@ class Tables:
     def __init__(self) -> None:
         self.commits: dict[str, dict[int, str]] = {}
         self.because: str | None = None
+        self.changes: list[TypeChange] = []
+        self.widened: list[TypeChange] = []
         self.added: list[Any] = []
 
     def qualified(self, target: str, folders: Any) -> str:
@@ -34,6 +38,12 @@ class Tables:
 
     def commit_of(self, manifest: Manifest) -> str | None:
         return self.commits.get(manifest.target, {}).get(manifest.sequence)
+
+    def type_changes(self, target: str, written: Any) -> list[TypeChange]:
+        return self.changes
+
+    def widen(self, target: str, changes: Sequence[TypeChange]) -> None:
+        self.widened += changes
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
         self.commits[manifest.target].setdefault(manifest.sequence, what)
@@ -55,6 +65,8 @@ class Folders:
     def __init__(self, because: str | None = None) -> None:
         self.needs: list[Any] = []
         self.because = because
+
+    def check_columns(self) -> None: ...
 
     def empty(self) -> Any:
         return SimpleNamespace(schema=None)
@@ -99,6 +111,33 @@ def test_files_are_added_only_if_executors_wrote_them(
     assert staged.spark_because == (of_folders or of_table)
     assert tables.added == ([] if staged.spark_because else ["file:/lake/part-0"])
     assert lake.in_table(PLAN)
+
+
+WIDER, NARROWER = TypeChange(("a",), "INT", "BIGINT"), TypeChange(("b",), "DOUBLE", "FLOAT")
+
+
+def lake_of(tables: Tables, *, widen: bool) -> TableLake:
+    asked = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake", format="delta", widen=widen)
+    return TableLake(Folders(), tables, asked)  # type: ignore[arg-type]
+
+
+def test_a_changed_type_is_refused_before_anything_is_staged(tables: Tables) -> None:
+    tables.changes = [WIDER]
+    told = r"^file:/lake has columns of other types \(a: INT → BIGINT\): give --widen"
+    with pytest.raises(WronglyAsked, match=told):
+        lake_of(tables, widen=False).check()
+    with pytest.raises(ExtractionFailed, match=told):  # another run has changed the table since the check
+        lake_of(tables, widen=False).stage(PLAN, None, "b")  # type: ignore[arg-type]
+    assert tables.widened == []
+
+
+def test_types_are_widened_when_there_are_records(tables: Tables) -> None:
+    tables.changes = [WIDER, NARROWER]
+    lake = lake_of(tables, widen=True)
+    lake.check()
+    assert tables.widened == []
+    lake.stage(PLAN, None, "b")  # type: ignore[arg-type]
+    assert tables.widened == [WIDER]
 
 
 def test_a_table_that_is_not_there_yet_is_made_to_be_fenced(tables: Tables) -> None:

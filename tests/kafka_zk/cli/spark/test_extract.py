@@ -85,6 +85,7 @@ def test_without_spark_it_says_what_to_install(
         (["--to", "s3://bucket/lake"], "Hadoop has no file system s3://, only s3a://"),
         (["--format", "iceberg", "--to", "lake"], "give CATALOG.NAMESPACE.TABLE"),
         (["--merge-schema"], "files have no common schema"),
+        (["--widen", "--format", "json"], "json files have no types"),
         (["--target-file-size", "0"], "--target-file-size"),
         (["--target-file-size", "64", "--format", "delta"], "a table has its own property, delta.targetFileSize"),
         (["--partition-by", "nope"], "--partition-by: there is no column nope, only key, value, topic"),

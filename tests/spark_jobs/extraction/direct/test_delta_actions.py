@@ -60,8 +60,9 @@ def test_what_may_be_in_a_table_of_an_old_protocol_takes_sparks_writer() -> None
     assert because({"minWriterVersion": 5}) == "the table's feature of writer version 5"
     assert because(constraints_c="value <> ''") == "the table's setting delta.constraints.c"
     assert because(columnMapping_mode="name") == "the table's setting delta.columnMapping.mode"
-    rules = {"delta.generationExpression": "1"}
-    assert because(columns=with_first(metadata=rules)) == "the rules of the table's column value"
+    for rule in ("delta.generationExpression", "delta.typeChanges"):
+        assert because(columns=with_first(metadata={rule: "1"})) == "the rules of the table's column value"
+    assert because(enableTypeWidening="true") == "the table's setting delta.enableTypeWidening"
 
 
 @pytest.mark.parametrize("changed", [{"name": "VALUE"}, {"type": "binary"}, {"nullable": False}])

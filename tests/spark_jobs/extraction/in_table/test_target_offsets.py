@@ -29,6 +29,7 @@ def test_a_delta_table_has_the_offsets() -> None:
         ({"format": "iceberg", "target": "lake.db.t"}, "--bootstrap-server needs --format delta"),
         (CDC, "cannot be combined with --cdc"),
         ({"merge_schema": True}, "cannot be combined with --merge-schema"),
+        ({"widen": True}, "cannot be combined with --widen"),
         ({"wait_ms": 1.0}, "cannot be combined with --wait"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, dict) else "",

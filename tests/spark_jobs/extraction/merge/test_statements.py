@@ -1,13 +1,17 @@
 """The statements of a merge, and which tables may be merged into."""
 
+from typing import Any
+
 import pytest
 
 from kafka_zk.spark_jobs.cdc.given_types import given_types
 from kafka_zk.spark_jobs.errors import ExtractionFailed
 from kafka_zk.spark_jobs.extraction.merge import statements
+from tests.spark_jobs.extraction.schemas.test_type_changes import field, struct
 
 _TYPES = given_types("id INT, `a b` DECIMAL(10,2)")
-_WANTED = [("id", "int"), ("_kafka_zk", "struct<…>")]
+_WANTED = struct(id="integer", _kafka_zk=struct(key="string"))["fields"]
+_OWN = _WANTED[1]
 
 
 def test_the_columns_are_quoted() -> None:
@@ -22,21 +26,31 @@ def test_only_a_truncate_deletes_rows_that_no_change_names() -> None:
 
 
 def test_a_table_with_the_columns_of_the_schema_is_merged_into() -> None:
-    statements.check_columns("t", reversed(_WANTED), _WANTED)
+    assert statements.widenings("t", _WANTED[::-1], _WANTED, widen=False) == []
 
 
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        ([("id", "int")], "t has no column _kafka_zk"),
-        ([*_WANTED, ("v", "string")], "the column v is string in the table, and absent in --schema"),
-        (_WANTED[1:], "the column id is absent in the table, and int in --schema"),
-        ([("id", "bigint"), _WANTED[1]], "the column id is bigint in the table, and int in --schema"),
+        ([field("id", "integer")], "t has no column _kafka_zk"),
+        ([*_WANTED, field("v", "string")], "the column v is STRING in the table, and absent in --schema"),
+        ([_OWN], "the column id is absent in the table, and INT in --schema"),
+        ([field("id", "long"), _OWN], r"\(id: BIGINT → INT\): id cannot be widened to this type"),
+        ([field("id", "string"), _OWN], r"\(id: STRING → INT\): id cannot be widened to this type"),
     ],
 )
-def test_other_tables_are_refused(found: list[tuple[str, str]], told: str) -> None:
+@pytest.mark.parametrize("widen", [False, True])
+def test_other_tables_are_refused(found: list[dict[str, Any]], told: str, widen: bool) -> None:
     with pytest.raises(ExtractionFailed, match=told):
-        statements.check_columns("t", found, _WANTED)
+        statements.widenings("t", found, _WANTED, widen=widen)
+
+
+def test_a_table_of_a_narrower_type_is_widened_only_with_widen() -> None:
+    found = [field("id", "short"), _OWN]
+    with pytest.raises(ExtractionFailed, match=r"^t has columns of other types \(id: SMALLINT → INT\): give --widen"):
+        statements.widenings("t", found, _WANTED, widen=False)
+    (change,) = statements.widenings("t", found, _WANTED, widen=True)
+    assert str(change) == "id: SMALLINT → INT"
 
 
 @pytest.mark.parametrize("known", [None, "shop.public.orders"])

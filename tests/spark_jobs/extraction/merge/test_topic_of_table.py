@@ -15,9 +15,10 @@ from kafka_zk.spark_jobs.extraction.merge.delta_merge import MergedDeltaTables
 from kafka_zk.spark_jobs.extraction.merge.iceberg_merge import MergedIcebergTables
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.table_lake import FENCE, RECORDS
+from tests.spark_jobs.extraction.schemas.test_type_changes import struct
 
 TOPIC, OTHER = "shop.public.orders", "shop.archive.orders"
-COLUMNS = [("id", "int"), ("_kafka_zk", "struct<…>")]
+FIELDS = struct(id="integer", _kafka_zk=struct(key="string"))["fields"]
 TARGETS = {"delta": "/lake/orders", "iceberg": "lake.shop.orders"}
 IN_SQL = {"delta": "delta.`/lake/orders`", "iceberg": "lake.shop.orders"}
 NAMES_TOPIC = "ALTER TABLE {} SET TBLPROPERTIES ('kafka-zk.topic' = 'shop.public.orders')"
@@ -44,7 +45,7 @@ class Prepared:
         self.statements: list[str] = []
         self.spark = spark_with(properties, self.statements)
         self.tables = MERGED[format](self.spark, self.extraction)
-        monkeypatch.setattr(f"{MERGED[format].__module__}._columns", lambda _: COLUMNS)
+        monkeypatch.setattr(f"{MERGED[format].__module__}._fields", lambda _: FIELDS)
         monkeypatch.setattr(self.tables, "_is_table", lambda _: True, raising=False)
         monkeypatch.setattr(self.tables, "location", lambda _: "/lake/orders")
 
@@ -81,7 +82,7 @@ def test_a_table_of_another_topic_is_refused_unchanged(step: Any, format: str, m
     runs may find it without a topic at the same time."""
     prepared = Prepared(format, {"kafka-zk.topic": OTHER}, monkeypatch)
     other_columns = MagicMock(side_effect=ExtractionFailed("give the table's columns"))
-    monkeypatch.setattr(statements, "check_columns", other_columns)
+    monkeypatch.setattr(statements, "widenings", other_columns)
     with pytest.raises(ExtractionFailed, match=f"is the table of topic {OTHER}; .*give topic {TOPIC} another table"):
         step(prepared)
     assert prepared.statements == []
