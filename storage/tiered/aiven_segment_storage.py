@@ -310,7 +310,7 @@ def _check_chunks(manifest: SegmentManifest, chunk_bytes: int) -> None:
         raise InvalidManifest(f"chunks of {chunk_bytes} bytes, but this broker reads at most {_MOST_CHUNK_BYTES}")
     count = chunk_count(manifest.chunks.original_bytes, manifest.chunks.original_chunk_bytes)
     if chunk_bytes < _LEAST_CHUNK_BYTES and count > _MOST_SMALL_CHUNKS:
-        raise InvalidManifest(f"{count} chunks of {chunk_bytes} bytes, too small for so many")
+        raise InvalidManifest(f"{count} chunks of {chunk_bytes} bytes, too small for that number")
     growth = chunk_bytes // 256 + _MOST_ZSTD_GROWTH if manifest.is_compressed else 0
     growth += 0 if manifest.encryption is None else OVERHEAD_BYTES
     largest = manifest.chunks.largest_stored_bytes
