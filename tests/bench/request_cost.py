@@ -17,7 +17,6 @@ machine instructions, which depend on how Python was compiled and are therefore 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import itertools
 import json
 import os
@@ -28,7 +27,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -47,9 +45,10 @@ from kafka_zk.broker.process.transaction_verifications import verify_transaction
 from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.network.connection_settings import ConnectionSettings
-from kafka_zk.network.listener import Listener, ListenerSettings
+from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.reactor import BrokerReactor
 from kafka_zk.network.read_ahead import ReadAhead
+from kafka_zk.network.transport import FramePort
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
@@ -57,6 +56,7 @@ from kafka_zk.protocol.produce import PartitionData, ProduceRequest, TopicData, 
 from kafka_zk.protocol.request import request_header
 from tests.bench.groups.wire import Member
 from tests.bench.partition_wire import Wire
+from tests.bench.sockets import BUFFER_BYTES, TIMEOUT_S, connected, waiting_bytes
 from tests.bench.transactions.wire import TransactionalProducer, init_body
 from tests.kafka_zk.broker.conftest import Harness, batch, build_harness
 from tests.kafka_zk.network.harness import LocalReactor
@@ -77,9 +77,7 @@ _COMMITTED_TOPIC, _COMMITTED_PARTITIONS = "committed", 100
 _OFFSETS_TOPIC_PARTITIONS = 50
 _WARM_UP = 40  # turns, after which the interpreter has specialised its code
 _MEASURED = 20
-_TIMEOUT_S = 30
 _INITIAL_DELAY_S = 3  # group.initial.rebalance.delay.ms
-_BUFFER_BYTES = 1024 * 1024  # a whole request or response fits, so that the number of turns does not depend on chance
 _INSTRUCTION_RUNS = (100, 200)
 
 
@@ -116,19 +114,9 @@ class OneBroker:
         self._quotas = harness.services.client_quotas
         self._quotas.limit_fetches_by(self._dispatcher.limit_fetches)
         self._reactor = _Reactor()
-        settings = ConnectionSettings(
-            self._reactor, "PLAINTEXT", self._dispatch, versions=OFFERED_VERSIONS, read_ahead=ReadAhead(_no_thread)
-        )
-        self._quotas.attach(settings)
-        where = ListenerSettings(
-            "127.0.0.1", 0, send_buffer_size_bytes=_BUFFER_BYTES, receive_buffer_size_bytes=_BUFFER_BYTES
-        )
-        listener = Listener(self._reactor, where, settings, ConnectionQuotas())
-        port = listener.bind()
-        listener.start_accepting()
-        self._client = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)
-        self._client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        self._reactor.until(lambda: listener.connections, _TIMEOUT_S)
+        listener, port = self.listen()
+        self._client = connected(port)
+        self._reactor.until(lambda: listener.connections, TIMEOUT_S)
         transport: Any = listener.connections[0].transport
         self._broker_socket: socket.socket = transport.socket
         self.extra: Callable[[memoryview], object] = lambda body: None
@@ -145,10 +133,24 @@ class OneBroker:
         self._requests["first fetch"] = self._fetch(0)
         self.turn("first fetch")  # the next fetch begins at its end, as for any consumer that reads along
 
+    def listen(self, open_port: OpenPort = FramePort) -> tuple[Listener, int]:
+        """A new listener in front of the same handlers, and its port."""
+        settings = ConnectionSettings(
+            self._reactor, "PLAINTEXT", self._dispatch, versions=OFFERED_VERSIONS, read_ahead=ReadAhead(_no_thread)
+        )
+        self._quotas.attach(settings)
+        where = ListenerSettings(
+            "127.0.0.1", 0, send_buffer_size_bytes=BUFFER_BYTES, receive_buffer_size_bytes=BUFFER_BYTES
+        )
+        listener = Listener(self._reactor, where, settings, ConnectionQuotas(), open_port)
+        port = listener.bind()
+        listener.start_accepting()
+        return listener, port
+
     def _joined(self, harness: Harness, listener: Listener, port: int) -> Member:
         """A member of a stable group; its connection is closed afterwards."""
         with Wire(port) as wire:
-            self._reactor.until(lambda: len(listener.connections) == 2, _TIMEOUT_S)
+            self._reactor.until(lambda: len(listener.connections) == 2, TIMEOUT_S)
             member = Member(wire, "heartbeats")
             for send, receive in (
                 (member.send_join, member.receive_join),
@@ -156,10 +158,10 @@ class OneBroker:
                 (member.send_sync, member.receive_sync),
             ):
                 send()
-                self._reactor.doIteration(_TIMEOUT_S)
+                self._reactor.doIteration(TIMEOUT_S)
                 harness.clock.advance(_INITIAL_DELAY_S)
                 receive()
-        self._reactor.until(lambda: len(listener.connections) == 1, _TIMEOUT_S)
+        self._reactor.until(lambda: len(listener.connections) == 1, TIMEOUT_S)
         return member
 
     def _dispatch(self, context: Any, header: Any, body: memoryview) -> Any:
@@ -179,14 +181,18 @@ class OneBroker:
     def turn(self, kind: str) -> None:
         """Run one turn: one request in, one response out."""
         self._send(kind)
-        self._reactor.doIteration(_TIMEOUT_S)
+        self._reactor.doIteration(TIMEOUT_S)
         self._receive(kind)
+
+    def request(self, kind: str) -> bytes:
+        """The frames of the next request."""
+        return self._made[kind]() if kind in self._made else self._requests[kind]
 
     def _send(self, kind: str) -> None:
         """Wait until the whole request is in the broker's socket, so that one turn reads it."""
-        request = self._made[kind]() if kind in self._made else self._requests[kind]
+        request = self.request(kind)
         self._client.sendall(request)
-        wait_until(lambda: _waiting_bytes(self._broker_socket) == len(request), _TIMEOUT_S, "the request")
+        wait_until(lambda: waiting_bytes(self._broker_socket) == len(request), TIMEOUT_S, "the request")
 
     def _receive(self, kind: str) -> None:
         for _ in range(3 if kind.startswith("transaction") else 1):
@@ -214,7 +220,7 @@ class OneBroker:
 
     def _measured(self, kind: str, measure: Callable[[Callable[[], object]], Any]) -> Any:
         self._send(kind)
-        result = measure(lambda: self._reactor.doIteration(_TIMEOUT_S))
+        result = measure(lambda: self._reactor.doIteration(TIMEOUT_S))
         self._receive(kind)
         return result
 
@@ -306,11 +312,6 @@ def _heartbeat(member: Member) -> bytes:
 
 def _no_thread(work: Callable[[], R]) -> Deferred[R]:
     raise AssertionError("what was just written is in the page cache")
-
-
-def _waiting_bytes(connected: socket.socket) -> int:
-    (count,) = struct.unpack("i", fcntl.ioctl(connected, termios.FIONREAD, b"\0" * 4))
-    return int(count)
 
 
 def _framed(api_key: ApiKey, version: int, body: bytes | bytearray) -> bytes:
