@@ -31,6 +31,7 @@ from kafka_zk.embedded.cluster_security import (
 from kafka_zk.embedded.errors import DataDirInUse, EmbeddedError, ProcessFailed
 from kafka_zk.embedded.leadership import LeadershipCheck
 from kafka_zk.embedded.ports import LOCALHOST, can_listen, free_ports
+from kafka_zk.embedded.probe import ask_coordinator
 from kafka_zk.embedded.process import POLL_INTERVAL_S
 from kafka_zk.embedded.properties_file import check_log_dir
 from kafka_zk.embedded.supervisor import Supervisor
@@ -343,6 +344,13 @@ class EmbeddedCluster:
         """The controller's broker id according to the first responsive broker; -1 if unknown."""
         views = (broker.view() for broker in self.brokers if broker.alive)
         return next((view.controller_id for view in views if view), -1)
+
+    def coordinator_id(self, group: str) -> int:
+        """The broker id of a group's coordinator according to the controller; -1 if unknown."""
+        controller_id = self.controller_id()
+        if controller_id < 0:
+            return -1
+        return ask_coordinator(LOCALHOST, self.brokers[controller_id].port, group, self.login)
 
     @property
     def faults(self) -> "ClusterFaults":

@@ -319,7 +319,8 @@ class ClusterFaults:
         return handle.begin(brokers, at_one=False)
 
     def coordinator_moves(self, group: str | None = None) -> FaultHandle:
-        """Move the coordinator of a group, or of all groups, to another broker. Returns when it has moved."""
+        """Move the coordinator of a group, or of all groups, to another broker. Returns when it has moved. It stays
+        there after the end of the fault. A group without members and offsets is refused."""
         return self._begin_at_one("coordinator_moves", group=group)
 
     def leader_moves(self, topic: str, partition: int = 0) -> FaultHandle:

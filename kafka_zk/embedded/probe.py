@@ -18,10 +18,12 @@ from kafka_zk.security.errors import AuthenticationFailed
 
 METADATA_VERSION = 1  # the first version with the controller's id
 LIST_OFFSETS_VERSION = 1
+FIND_COORDINATOR_VERSION = 1  # the first version with the key's type
 SASL_VERSION = 1
 LATEST = -1
 TIMEOUT_S = 2
 _RESPONSE_HEADER_SIZE = 4
+_OF_GROUP = 0  # the key type of groups in FindCoordinator
 _LARGEST_ANSWER_BYTES = 100 << 20
 _NOT_YET = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -57,6 +59,13 @@ def ask_leaders(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> di
         for partition in topic.partitions
         if partition.leader_id >= 0
     }
+
+
+def ask_coordinator(host: str, port: int, group: str, login: ClientSecurity = NO_SECURITY) -> int:
+    """The broker id of a group's coordinator, according to a broker; -1 if it knows none or does not respond."""
+    request = codec.request(ApiKey.FIND_COORDINATOR)(key=group, key_type=_OF_GROUP)
+    message = _ask(host, port, login, ApiKey.FIND_COORDINATOR, FIND_COORDINATOR_VERSION, request)
+    return -1 if message is None else int(message.node_id)
 
 
 def ask_unserved(

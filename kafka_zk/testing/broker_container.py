@@ -29,7 +29,7 @@ from kafka_zk.embedded.probe import ClusterView, ask_broker
 from kafka_zk.embedded.properties_file import properties_text
 from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 from kafka_zk.testing import zookeeper_container
-from kafka_zk.testing.timings import SESSION_KEYS
+from kafka_zk.testing.broker_keys import BROKER_KEYS, cluster_keys
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer, ZooKeeperEnsemble, published_at
 
 IMAGE = f"kafka-zk:{__version__}"
@@ -278,7 +278,7 @@ class KafkaZkContainer(DockerContainer):
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{INTERNAL}:PLAINTEXT",
             "inter.broker.listener.name": INTERNAL,
             "log.dirs": DATA,
-            **SESSION_KEYS,
+            **BROKER_KEYS,
         }
         if isinstance(self._zookeeper, str):
             properties["zookeeper.connect"] = self._zookeeper
@@ -320,7 +320,7 @@ class ContainerCluster(EmbeddedCluster):
             data_dir,
             broker_count=broker_count,
             zookeeper=container.connect_string + chroot,
-            properties={**container.client_properties, **(properties or {})},
+            properties={**cluster_keys(broker_count), **container.client_properties, **(properties or {})},
             secured=secured,
             takes_faults=True,
         )

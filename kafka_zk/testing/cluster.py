@@ -14,8 +14,9 @@ from typing import Self
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.testing.broker_keys import cluster_keys
 from kafka_zk.testing.clients import create_topic
-from kafka_zk.testing.timings import SESSION_KEYS, TICK_TIME_MS
+from kafka_zk.testing.timings import TICK_TIME_MS
 
 
 class Cluster(EmbeddedCluster):
@@ -47,7 +48,7 @@ class Cluster(EmbeddedCluster):
             Path(data) if data is not None else Path(tempfile.gettempdir(), f"kafka-zk-{uuid.uuid4()}"),
             broker_count=brokers,
             zookeeper=zookeeper,
-            properties={**SESSION_KEYS, **(properties or {})},
+            properties={**cluster_keys(brokers), **(properties or {})},
             tick_time_ms=TICK_TIME_MS,
             force_sync=False,
             secured=security,

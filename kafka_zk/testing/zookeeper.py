@@ -8,7 +8,8 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.session_expiry import expire_session
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-from kafka_zk.testing.timings import SESSION_KEYS, TICK_TIME_MS
+from kafka_zk.testing.broker_keys import cluster_keys
+from kafka_zk.testing.timings import TICK_TIME_MS
 from kafka_zk.testing.variants import Variant, server_security
 
 
@@ -29,7 +30,7 @@ def quick_cluster(
     """A cluster on free ports, not yet started. Sessions last ``timings.SESSION_TIMEOUT_MS``; with ``supervised`` the
     session of a dead broker is closed.
     """
-    merged = {**SESSION_KEYS, **(properties or {})}
+    merged = {**cluster_keys(broker_count), **(properties or {})}
     return EmbeddedCluster(
         data_dir,
         broker_count=broker_count,

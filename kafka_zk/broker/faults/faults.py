@@ -23,7 +23,8 @@ from kafka_zk.broker.faults.errors import InvalidFault, WrongBroker
 from kafka_zk.broker.faults.fault import Fault, read_fault
 from kafka_zk.broker.faults.interception import intercepting
 from kafka_zk.broker.faults.interceptor import ConnectInterceptor, Interceptor
-from kafka_zk.broker.faults.moves import coordinators_partitions, move_leaders
+from kafka_zk.broker.faults.known_groups import COORDINATOR_ERRORS, ConnectToBroker, may_exist
+from kafka_zk.broker.faults.moves import check_is_controller, coordinators_partitions, move_leaders
 from kafka_zk.broker.faults.request_faults import REQUEST_FAULTS, RequestSeam, around
 from kafka_zk.broker.faults.stepped_clock import SteppedClock
 from kafka_zk.broker.handlers.services import Services
@@ -38,9 +39,6 @@ from kafka_zk.registry.client.client import RegistryClient
 
 _FENCE_ATTEMPTS = 100
 _FENCE_INTERVAL_S = 0.02
-_ELSEWHERE = frozenset(
-    (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-)
 
 MOST_FAULTS = 100
 
@@ -54,6 +52,7 @@ class Seams(NamedTuple):
     clock: SteppedClock
     run_in_thread: RunInThread
     connect_interceptor: ConnectInterceptor
+    connect_to_broker: ConnectToBroker
 
 
 class Faults:
@@ -161,8 +160,12 @@ class Faults:
         interceptor.on_lost = partial(self._apply, *fault.apis)
 
     async def _coordinator_moves(self, fault: Fault) -> None:
-        services = self._seams.services
-        await move_leaders(services, coordinators_partitions(services, fault.arguments.get("group")))
+        services, group = self._seams.services, fault.arguments.get("group")
+        tps = coordinators_partitions(services, group)
+        check_is_controller(services)
+        if group is not None and not await may_exist(services, self._seams.connect_to_broker, group):
+            raise InvalidFault(f"group {group!r} does not exist: let a consumer join it first, or correct its name")
+        await move_leaders(services, tps)
 
     async def _leader_moves(self, fault: Fault) -> None:
         tp = TopicPartition(fault.arguments["topic"], fault.arguments["partition"])
@@ -176,7 +179,7 @@ class Faults:
         known = transactions.describe(wanted)
         if not isinstance(known, TransactionMetadata):
             reason = f"transactional id {wanted!r}: {known.name}"
-            raise WrongBroker(reason) if known in _ELSEWHERE else InvalidFault(reason)
+            raise WrongBroker(reason) if known in COORDINATOR_ERRORS else InvalidFault(reason)
         for _ in range(_FENCE_ATTEMPTS):
             code = (await transactions.init_producer_id(wanted, known.timeout_ms, None)).error
             if code is not ErrorCode.CONCURRENT_TRANSACTIONS:  # returned during the abort of the open transaction

@@ -22,8 +22,7 @@ async def move_leaders(services: Services, tps: Collection[TopicPartition]) -> N
 
     Raises: WrongBroker, InvalidFault.
     """
-    if not services.controller.is_active:
-        raise WrongBroker(f"broker {services.broker_id} is not the controller")
+    check_is_controller(services)
     targets = {tp: _target(services, tp) for tp in tps}
     elected = [tp for tp, replicas in targets.items() if len(replicas) > 1]
     try:
@@ -33,6 +32,12 @@ async def move_leaders(services: Services, tps: Collection[TopicPartition]) -> N
         raise WrongBroker(f"broker {services.broker_id} is no longer the controller: {error.code.name}") from error
     if not await _are_known(services, {tp: replicas[0] for tp, replicas in targets.items()}):
         raise InvalidFault(f"the leaders of {_named(tps)} did not move within {_TIMEOUT_MS // 1000} s")
+
+
+def check_is_controller(services: Services) -> None:
+    """Raises: WrongBroker."""
+    if not services.controller.is_active:
+        raise WrongBroker(f"broker {services.broker_id} is not the controller")
 
 
 def coordinators_partitions(services: Services, group: str | None) -> list[TopicPartition]:

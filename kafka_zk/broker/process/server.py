@@ -162,7 +162,16 @@ class _Process:
 
         assert isinstance(machine.clock, SteppedClock)
         connect = partial(connect_interceptor, self._reactor, address.token)
-        faults = Faults(Seams(parts.services, parts.dispatcher, client, machine.clock, machine.run_in_thread, connect))
+        seams = Seams(
+            parts.services,
+            parts.dispatcher,
+            client,
+            machine.clock,
+            machine.run_in_thread,
+            connect,
+            parts.peers.connect_to_broker,
+        )
+        faults = Faults(seams)
         control_channel.listen(self._reactor, faults, *address)
         _log.warn("faults can be injected at {host}:{port}", host=address.host, port=address.port)
 

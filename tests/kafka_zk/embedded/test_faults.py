@@ -143,7 +143,9 @@ def test_a_group_goes_on_after_its_coordinator_has_moved(cluster: EmbeddedCluste
             producer.send(topic, b"a")
             assert consumer.next_value() == b"a"
             consumer.commit()
+            before = cluster.coordinator_id(group)
             with cluster.faults.coordinator_moves(group) as fault:
+                assert cluster.coordinator_id(group) not in (before, -1)
                 producer.send(topic, b"b")
                 assert consumer.next_value() == b"b"
                 consumer.commit()
@@ -421,3 +423,14 @@ def test_a_move_without_a_destination_is_refused(cluster: EmbeddedCluster) -> No
         cluster.faults.leader_moves("nowhere")
     with pytest.raises(FaultRefused, match=r"TRANSACTIONAL_ID_NOT_FOUND|no transactional id"):
         cluster.faults.fence(new_name())
+
+
+def test_the_coordinator_of_a_misspelt_group_does_not_move(cluster: EmbeddedCluster, topic: str) -> None:
+    with CLIENTS[0].producer(cluster.bootstrap, "p") as producer:
+        producer.send(topic, b"a")
+    with CLIENTS[0].consumer(cluster.bootstrap, topic, "orders") as consumer:
+        assert consumer.next_value() == b"a"
+    before = cluster.coordinator_id("ordesr")
+    with pytest.raises(FaultRefused, match="group 'ordesr' does not exist: let a consumer join it first"):
+        cluster.faults.coordinator_moves("ordesr")
+    assert cluster.coordinator_id("ordesr") == before >= 0

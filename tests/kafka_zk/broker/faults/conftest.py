@@ -75,7 +75,8 @@ class Installed:
         self.clock = SteppedClock(Clock())
         self.function = Function()
         nothing = cast(Any, None)
-        seams = Seams(broker.services, self.dispatcher, nothing, self.clock, nothing, self.function.connect)
+        connect = self.function.connect
+        seams = Seams(broker.services, self.dispatcher, nothing, self.clock, nothing, connect, nothing)
         self.faults = Faults(seams)
         self.api = FaultsApi(self.faults, TOKEN)
 
