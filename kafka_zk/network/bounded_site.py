@@ -7,6 +7,7 @@ page can send one to a local port through the user's browser.
 from collections.abc import Collection
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 from twisted.web.http import HTTPChannel
@@ -22,11 +23,23 @@ _log = Logger()
 
 
 class _Channel(HTTPChannel):
+    """``host``: the peer's address. ``closed`` fires when the connection is closed, after which no response waits."""
+
     maxHeaders = MAX_HEADERS
     bound_to: "BoundedSite"
+    host = ""
     is_answering = False
     _is_refused = False
     _deadline: Any = None
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.closed: Deferred[None] = Deferred()
+
+    @property
+    def is_sending(self) -> bool:
+        """True if the response is complete, and the client has not read all of it."""
+        return self._deadline is not None
 
     def connectionMade(self) -> None:
         channel: Any = super()
@@ -39,6 +52,8 @@ class _Channel(HTTPChannel):
             self._deadline.cancel()
         channel: Any = super()
         channel.connectionLost(reason)
+        if not self.closed.called:
+            self.closed.callback(None)
 
     def requestDone(self, request: Any) -> None:
         """The response is complete, but may still wait in memory for a client that does not read it."""
@@ -90,7 +105,8 @@ class _Channel(HTTPChannel):
 class BoundedSite(Site):
     """Serves ``resource`` to GET and HEAD.
 
-    ``posts``: serve POST, too, with a body of up to ``max_body_bytes``. ``max_connections``: see ``buildProtocol``.
+    ``posts``: serve POST, too, with a body of up to ``max_body_bytes``. ``max_connections``, and of these
+    ``max_connections_of_host`` from one address (None: all): see ``buildProtocol``.
     """
 
     noisy = False
@@ -104,24 +120,44 @@ class BoundedSite(Site):
         posts: bool = False,
         max_body_bytes: int = 0,
         max_connections: int = MAX_CONNECTIONS,
+        max_connections_of_host: int | None = None,
     ) -> None:
         super().__init__(resource, reactor=reactor, timeout=_IDLE_S)  # type: ignore[no-untyped-call]
         self.methods: Collection[bytes] = _READS | {b"POST"} if posts else _READS
         self.max_body_bytes = max_body_bytes
         self._max_connections = max_connections
+        self._max_connections_of_host = max_connections_of_host or max_connections
         self.channels: dict[_Channel, None] = {}  # oldest first
 
     def log(self, request: Any) -> None:
         """Write no access log."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """At ``max_connections``, close the oldest idle connection. If none is idle, refuse the new one (None)."""
-        if len(self.channels) >= self._max_connections:
-            idle = next((channel for channel in self.channels if not channel.is_answering), None)
-            if idle is None:
-                return None
-            self.channels.pop(idle)
-            idle.abort()
+        """At ``max_connections``, close the oldest idle connection. If none is idle, refuse the new one (None).
+
+        At ``max_connections_of_host``, close one of the same address: the oldest idle one, else the oldest whose
+        response was not read.
+        """
+        host = str(getattr(addr, "host", ""))
+        same = [channel for channel in self.channels if channel.host == host]
+        if len(same) >= self._max_connections_of_host and not self._close_one(same, closes_sending=True):
+            return None
+        if len(self.channels) >= self._max_connections and not self._close_one(self.channels, closes_sending=False):
+            return None
         channel: Any = super().buildProtocol(addr)  # type: ignore[no-untyped-call]
         channel.bound_to = self
+        channel.host = host
         return channel
+
+    def _close_one(self, channels: Collection[_Channel], *, closes_sending: bool) -> bool:
+        """Close the first idle connection; with ``closes_sending``, else the first one that is sending. Returns False
+        if there is none.
+        """
+        idle = [channel for channel in channels if not channel.is_answering]
+        sending = [channel for channel in channels if channel.is_sending] if closes_sending else []
+        found = next(iter(idle + sending), None)
+        if found is None:
+            return False
+        self.channels.pop(found)
+        found.abort()
+        return True

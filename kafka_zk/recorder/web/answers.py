@@ -14,10 +14,11 @@ _LEVEL = 1
 
 
 class Answer(NamedTuple):
-    """``packed``: JSON, compressed with gzip."""
+    """``packed``: JSON, compressed with gzip. ``size_bytes``: its size without compression."""
 
     code: int
     packed: bytes
+    size_bytes: int
 
 
 class Answers:
@@ -36,9 +37,9 @@ class Answers:
         if kept is not None:
             return kept
         try:
-            found = Answer(200, _packed(compute()))
+            found = _answer(200, compute())
         except BadRequest as error:
-            return Answer(400, _packed({"error": str(error)}))
+            return _answer(400, {"error": str(error)})
         self._found[query] = found
         self._size_bytes += _size(query, found)
         while self._size_bytes > self._most_bytes:
@@ -52,8 +53,9 @@ class Answers:
         self._size_bytes = 0
 
 
-def _packed(document: Document) -> bytes:
-    return gzip.compress(json.dumps(document).encode(), _LEVEL, mtime=0)
+def _answer(code: int, document: Document) -> Answer:
+    plain = json.dumps(document).encode()
+    return Answer(code, gzip.compress(plain, _LEVEL, mtime=0), len(plain))
 
 
 def _size(query: str, found: Answer) -> int:

@@ -40,13 +40,21 @@ class Root(Resource):
         hosts: the names and addresses by which browsers reach the server; the first is named in refusals.
         reading_token: required for queries.
         refused: paths that are refused whatever the token, with the reason.
+        without_token: tells a reader without the token what to do.
     """
 
-    def __init__(self, hosts: Collection[str], reading_token: str, refused: Mapping[bytes, str]) -> None:
+    def __init__(
+        self,
+        hosts: Collection[str],
+        reading_token: str,
+        refused: Mapping[bytes, str],
+        without_token: str = "the token is missing or wrong: open the URL that was printed",
+    ) -> None:
         super().__init__()
         self._hosts = tuple(hosts)
         self._reading_token = reading_token
         self._refused = refused
+        self._without_token = without_token
         root: Any = self
         files = _static_files()
         for name, content in files.items():
@@ -71,7 +79,7 @@ class Root(Resource):
             return Refusal(403, why)
         asks = path.startswith(b"api-") and path not in WITHOUT_READING_TOKEN
         if asks and not is_same(query_of(request).get("token", ""), self._reading_token):
-            return Refusal(403, "the token is missing or wrong: open the URL that was printed")
+            return Refusal(403, self._without_token)
         return super().getChildWithDefault(path, request)  # type: ignore[no-untyped-call]
 
 
@@ -115,6 +123,11 @@ class Refusal(Resource):
 def header(request: Any, name: str) -> str:
     found = request.requestHeaders.getRawHeaders(name.encode())
     return str(found[-1].decode(errors="replace")) if found else ""
+
+
+def host_of(request: Any) -> str:
+    """The browser's address."""
+    return str(getattr(request.getClientAddress(), "host", ""))
 
 
 def is_same(told: str, token: str) -> bool:

@@ -6,6 +6,9 @@ request carries. Viewers have a token of their own, which opens nothing on the p
 
 Many viewers cost little more than one. An answer is computed once for all who ask the same until the next news, and
 news is sent at most every NEWS_INTERVAL_S. A viewer who reads slowly gets the latest news only; no one waits for them.
+
+One address may take a half of the viewers and of the memory for answers, but not all: a class behind a router that
+translates addresses (NAT) has only one.
 """
 
 import gzip
@@ -17,16 +20,25 @@ from urllib.parse import urlencode
 
 from kafka_zk.network.bounded_site import BoundedSite
 from kafka_zk.recorder.recording.documents import Document
-from kafka_zk.recorder.web.answers import Answers
+from kafka_zk.recorder.web.answers import Answer, Answers
 from kafka_zk.recorder.web.api import BadRequest, Query, RecordingApi
 from kafka_zk.recorder.web.news import News
 from kafka_zk.recorder.web.presentation import Presentation
 from kafka_zk.recorder.web.questions import Question, questions
-from kafka_zk.recorder.web.resources import MOST_BODY_BYTES, Code, Resource, Root, answer, header, query_of
+from kafka_zk.recorder.web.resources import MOST_BODY_BYTES, Code, Resource, Root, answer, header, host_of, query_of
+from kafka_zk.recorder.web.waiting import WaitingBytes
 
 NEWS_INTERVAL_S = 0.5
 MOST_VIEWERS = 100
 MOST_CONNECTIONS = 4 * MOST_VIEWERS
+MOST_WAITING_BYTES = 128 << 20
+"""Maximum size of the answers that viewers have not read yet."""
+MOST_VIEWERS_OF_HOST = MOST_VIEWERS // 2
+MOST_CONNECTIONS_OF_HOST = 6 * MOST_VIEWERS_OF_HOST
+"""A browser opens at most six connections to a server."""
+_WITHOUT_TOKEN = "this link is no longer valid: ask the presenter for the new one"
+_TOO_MUCH_WAITS = "too many viewers are waiting for answers: try again in a moment"
+_RETRY_AFTER_S = 2
 MOST_AT_ONCE = 20
 """Maximum number of queries in one request."""
 _READ_ONLY = "viewers can only read: this is the presenter's to do"
@@ -63,14 +75,15 @@ class ViewersServer:
         self._token = token
         self._presentation = Presentation()
         self._answers = Answers()
-        self._news = News(self._describe, MOST_VIEWERS, count_changed)
+        self._news = News(self._describe, MOST_VIEWERS, MOST_VIEWERS_OF_HOST, count_changed)
         self._reactor: Any = None
         self._due: Any = None  # a delayed call
-        root: Any = Root(dict.fromkeys(address), token, _REFUSED)
+        root: Any = Root(dict.fromkeys(address), token, _REFUSED, _WITHOUT_TOKEN)
         root.putChild(b"api-recording", _Summary(self._describe))
         single = questions(api)
+        sender = _Sender(WaitingBytes(MOST_WAITING_BYTES, MOST_WAITING_BYTES // 2))
         for name, question in (single | {"several": partial(_several, single)}).items():
-            root.putChild(f"api-{name}".encode(), _Shared(api, name, question, self._answers))
+            root.putChild(f"api-{name}".encode(), _Shared(api, name, question, self._answers, sender))
         root.putChild(b"api-news", self._news)
         root.putChild(b"api-code", Code())
         self._root = root
@@ -83,7 +96,12 @@ class ViewersServer:
     def site(self, reactor: Any) -> BoundedSite:
         """POST is served only to refuse it."""
         return BoundedSite(
-            self._root, reactor, posts=True, max_body_bytes=MOST_BODY_BYTES, max_connections=MOST_CONNECTIONS
+            self._root,
+            reactor,
+            posts=True,
+            max_body_bytes=MOST_BODY_BYTES,
+            max_connections=MOST_CONNECTIONS,
+            max_connections_of_host=MOST_CONNECTIONS_OF_HOST,
         )
 
     def listen(self, reactor: Any, port: int) -> str:
@@ -135,27 +153,44 @@ class _Shared(Resource):
 
     isLeaf = True
 
-    def __init__(self, api: RecordingApi, name: str, question: Question, answers: Answers) -> None:
+    def __init__(self, api: RecordingApi, name: str, question: Question, answers: Answers, sender: "_Sender") -> None:
         super().__init__()
         self._api = api
         self._name = name
         self._question = question
         self._answers = answers
+        self._sender = sender
 
     def render_GET(self, request: Any) -> bytes:
         query = {name: value for name, value in query_of(request).items() if name != "token"}
         key = f"{self._name}?{urlencode(sorted(query.items()))}"
-        found = self._answers.of(key, partial(self._asked, query))
-        request.setResponseCode(found.code)
-        request.setHeader("Content-Type", "application/json")
-        if "gzip" not in header(request, "accept-encoding"):
-            return gzip.decompress(found.packed)
-        request.setHeader("Content-Encoding", "gzip")
-        return found.packed
+        return self._sender.send(request, self._answers.of(key, partial(self._asked, query)))
 
     def _asked(self, query: Query) -> Document:
         with self._api.one_moment():
             return self._question(query)
+
+
+class _Sender:
+    """Sends answers, unless too many of them have not been read yet."""
+
+    def __init__(self, waiting: WaitingBytes) -> None:
+        self._waiting = waiting
+
+    def send(self, request: Any, found: Answer) -> bytes:
+        """Set the response's status and type; returns its body."""
+        is_packed = "gzip" in header(request, "accept-encoding")
+        host, size_bytes = host_of(request), len(found.packed) if is_packed else found.size_bytes
+        if not self._waiting.add(host, size_bytes):
+            request.setHeader("Retry-After", str(_RETRY_AFTER_S))
+            return answer(request, {"error": _TOO_MUCH_WAITS}, 503)
+        request.channel.closed.addCallback(lambda _: self._waiting.remove(host, size_bytes))
+        request.setResponseCode(found.code)
+        request.setHeader("Content-Type", "application/json")
+        if not is_packed:
+            return gzip.decompress(found.packed)
+        request.setHeader("Content-Encoding", "gzip")
+        return found.packed
 
 
 def _several(known: Mapping[str, Question], query: Query) -> Document:

@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET
 
 from kafka_zk.network.bounded_site import MAX_CONNECTIONS, BoundedSite
 
@@ -40,8 +42,12 @@ class Transport(StringTransport):
         return bytes(StringTransport.value(self))
 
 
-def connected(site: BoundedSite) -> tuple[Any, Transport]:
-    connection = site.buildProtocol(None)
+def peer(host: str) -> Any:
+    return IPv4Address("TCP", host, 50_000)
+
+
+def connected(site: BoundedSite, host: str = "192.0.2.1") -> tuple[Any, Transport]:
+    connection = site.buildProtocol(peer(host))
     transport = Transport()
     connection.makeConnection(transport)
     return connection, transport
@@ -105,6 +111,31 @@ def test_connections_that_ask_nothing_make_room() -> None:
     connection, transport = opened[-1]
     connection.dataReceived(b"GET / HTTP/1.1\r\n\r\n")
     assert transport.value().endswith(b"page")
+
+
+def test_responses_that_one_address_does_not_read_make_room_for_its_next_request() -> None:
+    """Its oldest is closed, so it can neither take all connections nor shut out others behind the same router."""
+    site = BoundedSite(Page(), Clock(), max_connections=6, max_connections_of_host=4)
+    opened = []
+    for host in ["192.0.2.2"] + ["192.0.2.1"] * 7:
+        connection, transport = connected(site, host)
+        connection.dataReceived(b"GET / HTTP/1.1\r\n\r\n")
+        opened.append(transport)
+    assert [transport.aborting for transport in opened] == [False] + [True] * 3 + [False] * 4
+    assert connected(site, "192.0.2.3")
+
+
+def test_a_waiting_response_is_not_closed_for_another_address_or_while_it_is_made() -> None:
+    class Waiting(Page):
+        def render_GET(self, request: Any) -> int:  # type: ignore[override]
+            return NOT_DONE_YET
+
+    site = BoundedSite(Waiting(), Clock(), max_connections=3, max_connections_of_host=2)
+    for _ in range(2):
+        connection, _ = connected(site)
+        connection.dataReceived(b"GET / HTTP/1.1\r\n\r\n")
+    assert site.buildProtocol(peer("192.0.2.1")) is None
+    assert site.buildProtocol(peer("192.0.2.2")) is not None
 
 
 def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:

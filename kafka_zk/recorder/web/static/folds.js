@@ -9,8 +9,19 @@ export function toggle(name, wasOpen) {
   (wasOpen ? closed : opened).add(name);
 }
 
-// What is folded, for viewers who follow the presenter.
-export const folds = () => ({ opened: [...opened], closed: [...closed] });
+const MOST_FOLDS = 100, MOST_BYTES = 20_000; // the server accepts no more folds, and no state above 100 kB
+
+// What is folded, for viewers who follow the presenter: the last names, if they are many. A cut list is not followed in full.
+export const folds = () => ({ opened: lastOf(opened), closed: lastOf(closed) });
+
+export const isCut = () => [opened, closed].some((names) => lastOf(names).length < names.size);
+
+function lastOf(names) {
+  const found = [...names].slice(-MOST_FOLDS), sizes = found.map((name) => new TextEncoder().encode(JSON.stringify(name)).length);
+  let left = sizes.reduce((sum, each) => sum + each, 0), from = 0;
+  while (left > MOST_BYTES) left -= sizes[from++];
+  return found.slice(from);
+}
 
 export function takeFolds(told) {
   for (const [names, now] of [[opened, told.opened], [closed, told.closed]]) {

@@ -4,6 +4,10 @@ import { follow } from "./news.js";
 import { together } from "./together.js";
 
 const HERE = new Set(["127.0.0.1", "localhost"]), MOST_CHARACTERS = 8000; // of an address
+const WITHOUT_TOKEN = {
+  true: "This page needs the token in the address that kafka-zk printed: open that address.",
+  false: "This page needs the whole link, with all that follows the #: ask the presenter for it.",
+};
 
 export function live() {
   const hash = new URLSearchParams(location.hash.slice(1)), token = hash.get("token") ?? "";
@@ -25,18 +29,20 @@ export function live() {
     ask,
     post: breakToken ? (request) => send("api-break", request) : null,
     present: breakToken ? (shown) => send("api-present", shown) : null,
-    follow: (onNews, onSilence) => follow(token, ask, onNews, () => onSilence("")),
+    follow: (onNews, onSilence) => follow(token, ask, onNews, onSilence),
     askPrivately: valuesToken ? (question, values) => answerOf(fetch(`api-${question}?${new URLSearchParams({ ...values, token })}`, { headers: { "x-kafka-zk-token": valuesToken } })) : null,
+    isViewers: !HERE.has(location.hostname),
     hasLag: true,
     kept: token ? { token } : {},
-    missing: token ? "" : "This page needs the token in the address that kafka-zk printed: open that address.",
+    missing: token ? "" : WITHOUT_TOKEN[HERE.has(location.hostname)],
     savingAddress: (range) => `api-export?${new URLSearchParams({ ...range, token })}`,
     codeAddress: (file) => `api-code?${new URLSearchParams({ file })}`,
   };
 }
 
 async function answerOf(response) {
-  const answer = await response, document = await answer.json();
-  if (!answer.ok) throw new Error(document.error);
-  return document;
+  const answer = await response;
+  if (answer.ok) return answer.json();
+  const { error } = await answer.json().catch(() => ({ error: `the server refused this request: ${answer.status} ${answer.statusText}` }));
+  throw Object.assign(new Error(error), { isRefusal: true });
 }

@@ -18,6 +18,7 @@ import { presented, showPresented } from "./presented.js";
 import { batchesView, recordsView } from "./records.js";
 import { ResetDialog } from "./reset.js";
 import { sharing } from "./sharing.js";
+import { silence } from "./silence.js";
 import { SlowMotion } from "./slow_motion.js";
 import { strategiesView } from "./strategies.js";
 import { isDetail, timelinePicture } from "./timeline.js";
@@ -441,22 +442,18 @@ function begin() {
     id("source").title = id("source").textContent;
     if (!page.recording.live && page.seq === null) page.seq = page.recording.count;
     page.sharing ??= sharing(recording, id("sharing"), data.present, (shown, isFollowing) => showPresented(shown, page, { choose, playSlowly, episodeOf, draw }, isFollowing), say);
-    page.begun ??= beginLesson().then(draw);
+    page.begun ??= beginLesson().then(draw, async (error) => {
+      page.begun = page.lesson = null; // begun again with the next news
+      await draw();
+      say(String(error.message ?? error));
+    });
     page.begun.then(() => page.sharing?.heard(recording));
     if (first) return;
     if (page.seq === null) due ??= setTimeout(() => { due = null; drawNews(); }, REFRESH_MS);
     else controls();
     page.lesson?.refresh();
-  }, (why) => { page.silent = true; say(why || silence()); });
+  }, (why) => { page.silent = true; say(why || silence(page.recording, page.moment, data.isViewers)); });
   document.addEventListener("selectionchange", () => { if (page.waiting && !isSelecting()) drawFor("news"); });
-}
-
-function silence() {
-  if (page.recording === null) return "The recorder does not respond: open the address that kafka-zk printed last.";
-  const { live, kept } = page.recording;
-  const rest = !live ? "" : kept.startsWith("in memory") ? " The recording was in memory: if the recorder was stopped, it is gone."
-    : ` The recording is kept ${kept}: kafka-zk web opens that file.`;
-  return `The recorder does not respond. This is the picture of ${dated(page.moment)}; nothing else can be shown until it responds.${rest}`;
 }
 
 const isSelecting = () => getSelection().type === "Range";

@@ -1,6 +1,7 @@
 // A shared page: the presenter's sends what it shows, and a viewer's shows the same until the viewer lets go.
 
 import { counted, html } from "./dom.js";
+import { isCut } from "./folds.js";
 
 // Returns the part of this page; null if the page is not shared, or was opened without the presenter's link.
 // `present(shown)` sends the presenter's state, `show(shown, isFollowing)` shows it to a viewer, `onProblem(why)` tells the reader.
@@ -21,7 +22,9 @@ class Presenter {
   // `recording`: the summary in the latest news.
   heard({ viewers }) { this.tell(viewers); }
 
-  tell(viewers) { this.count.textContent = `presenting to ${counted(viewers, "viewer", "viewers")}`; }
+  tell(viewers) {
+    this.count.textContent = `presenting to ${counted(viewers, "viewer", "viewers")}${isCut() ? ", who see only the last items that you folded or unfolded" : ""}`;
+  }
 
   // `shown()`: what the page shows now.
   async drawn(shown) {
@@ -47,7 +50,7 @@ class Presenter {
 class Viewer {
   constructor(element, show, onProblem) {
     Object.assign(this, { show, onProblem, isFollowing: true, latest: null, shown: 0, busy: false });
-    this.button = html("button", { id: "follow", title: "Show what the presenter shows, until you use this page yourself", onclick: () => this.toggle() });
+    this.button = html("button", { id: "follow", title: "Show what the presenter shows, until you use this page yourself", onclick: () => this.toggle() }, "follow the presenter");
     element.replaceChildren(this.button);
     element.hidden = false;
     this.label();
@@ -56,7 +59,6 @@ class Viewer {
 
   label() {
     this.button.setAttribute("aria-pressed", String(this.isFollowing));
-    this.button.textContent = this.isFollowing ? "● following the presenter" : "follow the presenter";
   }
 
   toggle() {

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 
 from kafka_zk.recorder.web.news import Listener, News
@@ -35,6 +36,9 @@ class Browser(Request):
         self.code = 200
         self._closed: Deferred[None] = Deferred()
 
+    def getClientAddress(self) -> IPv4Address:
+        return IPv4Address("TCP", "192.0.2.1", 50_000)
+
     def setHeader(self, name: str, value: str) -> None: ...
 
     def setResponseCode(self, code: int) -> None:
@@ -57,7 +61,7 @@ def test_the_summary_is_computed_once_for_all_browsers() -> None:
         return {"count": len(computed)}
 
     counts: list[int] = []
-    news = News(describe, 2, lambda: counts.append(news.count))
+    news = News(describe, 2, 2, lambda: counts.append(news.count))
     browsers = [Browser() for _ in range(3)]
     for each in browsers:
         news.render_GET(each)

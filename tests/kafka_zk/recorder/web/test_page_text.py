@@ -22,7 +22,7 @@ def run(module: str, expression: str, values: list[str]) -> Any:
     script = f"""{_ELEMENT}
 const page = await import({source});
 const values = JSON.parse(await new Response((await import("node:stream")).Readable.toWeb(process.stdin)).text());
-console.log(JSON.stringify(values.map((text) => {expression})));
+console.log(JSON.stringify(await Promise.all(values.map(async (text) => {expression}))));
 """
     command = [str(NODE), "--input-type=module", "-e", script]
     done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, timeout=60, check=True)
@@ -43,6 +43,44 @@ def test_lists_of_numbers_are_on_one_line_and_values_stay_as_written() -> None:
         '{\n "isr": [1, 2],\n "a": []\n}', '[\n "[  1,   2  ]"\n]', '["-1", "2"]', '[\n 1,\n [\n  2,\n  "x"\n ]\n]',
         "no JSON [  1  ]",
     ]  # fmt: skip
+
+
+def test_viewers_get_the_last_folds_if_there_are_many() -> None:
+    """In an earlier version, the server refused the state of a presenter with more than 100 of them."""
+    names = [json.dumps([f"{prefix}{number}" for number in range(count)])
+             for count, prefix in [(0, "a"), (100, "a"), (101, "a"), (100, "\u00e9" * 150)]]  # fmt: skip
+    unfold = "(JSON.parse(text).forEach((name) => page.toggle(name, false)), [page.folds().opened, page.isCut()])"
+    fold = "(JSON.parse(text).forEach((name) => page.toggle(name, true)), found)"
+    for (opened, is_cut), told in zip(
+        run("folds.js", f"(() => {{ const found = {unfold}; return {fold}; }})()", names), names, strict=True
+    ):
+        asked = json.loads(told)
+        assert opened == asked[len(asked) - len(opened) :] and is_cut == (len(opened) < len(asked))
+        assert len(opened) in (len(asked), 100, 65), "65 names of 301 to 304 bytes fit into 20 kB"
+        assert len(json.dumps(opened, ensure_ascii=False).encode()) <= 20_200
+
+
+_REFUSED_NEWS = """(async () => {
+  const opened = [], later = [], said = [];
+  Object.defineProperty(globalThis, "navigator", { value: {}, configurable: true });
+  globalThis.BroadcastChannel = undefined;
+  globalThis.EventSource = class { static CLOSED = 2; constructor() { this.readyState = 0; opened.push(this); } };
+  globalThis.setTimeout = (act) => later.push(act);
+  globalThis.fetch = async () => ({ ok: false, json: async () => ({ error: text }) });
+  const refusal = Object.assign(new Error("no longer valid"), { isRefusal: true });
+  page.follow("t", async () => { throw refusal; }, null, (why) => said.push(why));
+  await opened[0].onerror();
+  opened[0].readyState = 2;
+  await opened[0].onerror();
+  later[0]();
+  return [said, opened.length];
+})()"""
+
+
+def test_a_reader_whose_news_is_refused_gets_the_reason_and_the_page_asks_again() -> None:
+    """A browser does not tell why, and does not try again after a refusal."""
+    [(said, count)] = run("news.js", _REFUSED_NEWS, ["50 pages are open already"])
+    assert (sorted(said), count) == (["", "50 pages are open already", "no longer valid"], 2)
 
 
 def test_a_large_value_is_shown_at_once() -> None:

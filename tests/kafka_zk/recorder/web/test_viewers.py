@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionDone
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.logger import eventAsText, globalLogPublisher
@@ -14,8 +15,16 @@ from twisted.python.failure import Failure
 
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.recording import Recording
+from kafka_zk.recorder.web import viewers as module
 from kafka_zk.recorder.web.api import RecordingApi
-from kafka_zk.recorder.web.viewers import MOST_AT_ONCE, MOST_VIEWERS, NEWS_INTERVAL_S, ShareAddress, ViewersServer
+from kafka_zk.recorder.web.viewers import (
+    MOST_AT_ONCE,
+    MOST_VIEWERS,
+    MOST_VIEWERS_OF_HOST,
+    NEWS_INTERVAL_S,
+    ShareAddress,
+    ViewersServer,
+)
 from kafka_zk.recorder.zookeeper_files.transaction_log import Created, Transaction
 from tests.kafka_zk.recorder.web.test_presentation import LIVE, SHOWN
 
@@ -47,8 +56,9 @@ class Shared:
     def _describe(self) -> Document:
         return {"count": self.recording.entries.count, "can_break": True}
 
-    def connect(self) -> tuple[Any, StringTransport]:
-        connection, transport = self._site.buildProtocol(None), StringTransport()
+    def connect(self, host: str = "192.0.2.1") -> tuple[Any, StringTransport]:
+        peer: Any = IPv4Address("TCP", host, 50_000)
+        connection, transport = self._site.buildProtocol(peer), StringTransport(peerAddress=peer)
         connection.makeConnection(transport)
         return connection, transport
 
@@ -61,9 +71,9 @@ class Shared:
     def ask(self, question: str, token: str = TOKEN) -> bytes:
         return self.send(GET.format(f"api-{question}{'&' if '?' in question else '?'}token={token}"))
 
-    def follow(self) -> StringTransport:
+    def follow(self, host: str = "192.0.2.1") -> StringTransport:
         """A viewer's browser that listens to the news."""
-        connection, transport = self.connect()
+        connection, transport = self.connect(host)
         connection.dataReceived(GET.format(f"api-news?token={TOKEN}").encode())
         return transport
 
@@ -219,9 +229,44 @@ def test_what_is_no_list_of_queries_is_refused(shared: Shared, asked: str) -> No
 
 
 def test_there_is_an_end_to_the_number_of_viewers(shared: Shared) -> None:
-    followers = [shared.follow() for _ in range(MOST_VIEWERS + 1)]
+    followers = [shared.follow(f"192.0.2.{number}") for number in range(MOST_VIEWERS + 1)]
     assert [b" 503 " in bytes(each.value()) for each in followers] == [False] * MOST_VIEWERS + [True]
     assert shared.viewers.count == MOST_VIEWERS
+
+
+def test_one_address_serves_a_class_but_does_not_take_the_place_of_all_viewers(shared: Shared) -> None:
+    followers = [bytes(shared.follow().value()) for _ in range(MOST_VIEWERS)]
+    assert 40 <= sum(b" 200 " in each for each in followers) == MOST_VIEWERS_OF_HOST
+    assert b" 503 " in followers[-1] and b"50 pages are open already at your network address" in followers[-1]
+    assert b" 200 " in bytes(shared.follow("192.0.2.2").value())
+
+
+def test_answers_that_one_address_does_not_read_leave_room_for_the_others(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING_BYTES", 1_000)
+    few = Shared()
+    asked = f"GET /api-tree?seq=1&token={TOKEN} HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
+    connections = []
+    for host in ["192.0.2.1"] * 10 + ["192.0.2.2"]:
+        connection, transport = few.connect(host)
+        connection.dataReceived(asked)
+        connections.append((connection, bytes(transport.value())))
+    refused = [b" 503 " in told for _, told in connections]
+    assert refused[0] is False and refused[9:] == [True, False], "the last one is at another address"
+    assert b"Retry-After: 2" in connections[9][1] and b"too many viewers" in connections[9][1]
+    for connection, _ in connections:
+        connection.connectionLost(Failure(ConnectionDone()))
+    connection, transport = few.connect()
+    connection.dataReceived(asked)
+    assert b" 200 " in bytes(transport.value()), "what was read waits no more"
+    few.viewers.stop()
+    few.recording.close()
+
+
+def test_a_viewer_with_an_old_link_is_told_to_ask_for_the_new_one(shared: Shared) -> None:
+    refused = document(shared.ask("recording", "an-earlier-token"))
+    assert refused == {"error": "this link is no longer valid: ask the presenter for the new one"}
 
 
 def test_no_log_contains_a_token(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
