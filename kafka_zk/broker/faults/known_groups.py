@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
 from kafka_zk.base.turns import after
 from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
@@ -21,6 +22,7 @@ COORDINATOR_ERRORS = frozenset(
 _ATTEMPTS = 100
 _INTERVAL_S = 0.02
 _TIMEOUT_S = 3
+_log = Logger()
 
 ConnectToBroker = Callable[[int], Awaitable[KafkaConnection]]
 """Connects to another broker, by its id."""
@@ -32,10 +34,11 @@ async def may_exist(services: Services, connect: ConnectToBroker, group: str) ->
     for _ in range(_ATTEMPTS):
         try:
             asking = Deferred.fromCoroutine(_described(services, connect, group))
-            error, state = await asking.addTimeout(_TIMEOUT_S, cast(Any, services.clock))
-        except Exception:  # many errors are possible, and none of them says that the group does not exist
+            code, state = await asking.addTimeout(_TIMEOUT_S, cast(Any, services.clock))
+        except Exception as error:  # many errors are possible, and none of them says that the group does not exist
+            _log.info("the fault of group {group} begins unchecked: {error!r}", group=group, error=error)
             return True
-        if error not in COORDINATOR_ERRORS:
+        if code not in COORDINATOR_ERRORS:
             return state != GroupState.DEAD.value
         await after(services.clock, _INTERVAL_S)
     return True
