@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 from kafka_zk.cli.groups.group_kinds import GroupKind
 
@@ -19,3 +19,18 @@ class Opened:
 
     def told(self, kind: GroupKind) -> dict[str, Any]:
         return {"principal": f"User:{kind}", "asked_ms": 1, "notes": list(self.notes)}
+
+
+class Access:
+    """Access to a cluster with the topic t, as operations open it."""
+
+    @property
+    def brokers(self) -> Self:
+        return self
+
+    @contextlib.contextmanager
+    def asked(self) -> Iterator[Self]:
+        yield self
+
+    def list_topics(self) -> list[str]:
+        return ["t"]

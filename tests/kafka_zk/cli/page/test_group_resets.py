@@ -1,7 +1,5 @@
 """A reset stores exactly the plan that was shown, or nothing."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -15,13 +13,13 @@ from kafka_zk.clients.connection.errors import BrokerError
 from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST, ListedOffset
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.recorder.web.operations import PerhapsDone
-from tests.kafka_zk.cli.page.pages import Opened
+from tests.kafka_zk.cli.page.pages import Access, Opened
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LOGS = {EARLIEST: {T0: 10, T1: 0}, LATEST: {T0: 100, T1: 50}, 7: {T0: 20, T1: -1}}
 
 
-class Group:
+class Group(Access):
     """The group g, which has committed in both partitions of t."""
 
     kind = GroupKind.BROKER
@@ -48,17 +46,6 @@ class Group:
             self.committed |= {tp: offset for tp, offset in offsets.items() if tp != self.refused}
             raise BrokerError(f"storing the offset of {self.refused}", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         self.committed |= offsets
-
-    @property
-    def brokers(self) -> "Group":
-        return self
-
-    @contextlib.contextmanager
-    def asked(self) -> Iterator["Group"]:
-        yield self
-
-    def list_topics(self) -> list[str]:
-        return ["t"]
 
     def describe_topics(self, names: Any) -> dict[str, Any]:
         return {name: _topic() for name in names}

@@ -1,7 +1,6 @@
 """A topic's configuration is shown with its sources, and changed exactly as planned."""
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -10,7 +9,7 @@ from kafka_zk.cli.page.connection import PageConnection
 from kafka_zk.cli.page.topic_configs import TopicConfigs
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.clients.admin.admin import ConfigEntry
-from tests.kafka_zk.cli.page.pages import Opened
+from tests.kafka_zk.cli.page.pages import Access, Opened
 
 RETENTION = ConfigEntry("retention.ms", "1000", "DYNAMIC_TOPIC_CONFIG", False, False, False)
 CLEANUP = ConfigEntry("cleanup.policy", "delete", "DEFAULT_CONFIG", True, False, False)
@@ -18,22 +17,11 @@ FIXED = ConfigEntry("fixed", "1", "DEFAULT_CONFIG", True, True, False)
 SECRET = ConfigEntry("password", "hunter2", "DYNAMIC_TOPIC_CONFIG", False, False, True)
 
 
-class Brokers:
+class Brokers(Access):
     """Brokers with the topic t."""
 
     def __init__(self) -> None:
         self.entries = {each.name: each for each in (CLEANUP, FIXED, SECRET, RETENTION)}
-
-    @property
-    def brokers(self) -> "Brokers":
-        return self
-
-    @contextlib.contextmanager
-    def asked(self) -> Iterator["Brokers"]:
-        yield self
-
-    def list_topics(self) -> list[str]:
-        return ["t"]
 
     def describe_topic_configs(self, names: list[str]) -> dict[str, list[ConfigEntry]]:
         return {name: list(self.entries.values()) for name in names}

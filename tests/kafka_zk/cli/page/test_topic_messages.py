@@ -1,8 +1,7 @@
 """The page reads a bounded number of records, and sends exactly the record that was planned."""
 
-import contextlib
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,26 +15,15 @@ from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.clients.connection.errors import KafkaTimeoutError
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.recorder.web.operations import PerhapsDone
-from tests.kafka_zk.cli.page.pages import Opened
+from tests.kafka_zk.cli.page.pages import Access, Opened
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-class Brokers:
+class Brokers(Access):
     """Brokers with the topic t of two partitions."""
 
     config = SimpleNamespace(bootstrap_addresses=[("h", 1)])
-
-    @property
-    def brokers(self) -> "Brokers":
-        return self
-
-    @contextlib.contextmanager
-    def asked(self) -> Iterator["Brokers"]:
-        yield self
-
-    def list_topics(self) -> list[str]:
-        return ["t"]
 
     def describe_topics(self, names: list[str]) -> dict[str, Any]:
         return {"t": SimpleNamespace(partitions=[SimpleNamespace(partition=number) for number in (0, 1)])}

@@ -18,7 +18,6 @@ from kafka_zk.clients.connection.list_offsets import EARLIEST, ListedOffset
 from kafka_zk.clients.connection.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from kafka_zk.clients.consumer.records import ConsumerRecord
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.protocol.remote_log_metadata import decode_remote_log_record
 from kafka_zk.storage.tiered.aiven_layout import AivenLayout
 from kafka_zk.storage.tiered.layout import Layout
 from kafka_zk.storage.tiered.local_tiered_storage import LocalTieredStorageLayout
@@ -115,16 +114,6 @@ class Store(FolderStore):
     def list(self, prefix: str) -> Iterator[StoredObject]:
         self.listed.append(prefix)
         return super().list(prefix)
-
-
-@pytest.fixture(autouse=True)
-def decoded_already(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the records are decoded already, instead of being bytes."""
-
-    def decode(value: Any) -> RemoteLogRecord:
-        return decode_remote_log_record(value) if isinstance(value, bytes) else value
-
-    monkeypatch.setattr("kafka_zk.cli.tier.gathering.decode_remote_log_record", decode)
 
 
 @pytest.fixture

@@ -107,16 +107,6 @@ class Tier:
         return [each for each in (FIRST, ORPHAN, COPY, DELETION) if self.has(each)]
 
 
-@pytest.fixture(autouse=True)
-def decoded_already(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The records of the cluster are decoded already; those of the producer are bytes."""
-
-    def decode(value: Any) -> RemoteLogRecord:
-        return decode_remote_log_record(value) if isinstance(value, bytes) else value
-
-    monkeypatch.setattr("kafka_zk.cli.tier.gathering.decode_remote_log_record", decode)
-
-
 @pytest.fixture
 def tier(tmp_path: Path) -> Tier:
     return Tier(tmp_path)
