@@ -1,4 +1,4 @@
-"""The page shows records of a topic, and sends one: what is shown is neither recorded nor stored."""
+"""Reads records of a topic for the page, and sends one. Keys and values are never stored or recorded."""
 
 import time
 from collections.abc import Callable, Mapping

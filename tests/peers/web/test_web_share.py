@@ -204,7 +204,7 @@ _FAIL_ONCE = """
 
 
 def test_a_viewer_whose_lesson_could_not_be_loaded_follows_with_the_next_news() -> None:
-    """One whose link is of an earlier start is told to ask for the new one."""
+    """A page that was opened before a restart asks for the new link."""
     with shared("zombie-controller") as links, browsers(links, 1) as pages:
         presenter, viewer = pages
         viewer.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _FAIL_ONCE})

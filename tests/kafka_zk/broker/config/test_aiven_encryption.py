@@ -56,7 +56,7 @@ def test_pairs_without_encryption_are_for_reading() -> None:
     ],
 )
 def test_a_key_that_cannot_work_is_refused(key: str, text: str) -> None:
-    """The message has no value: somebody may put a key where a path belongs."""
+    """The message leaves out the value, which may be a private key in place of a path."""
     wanted = {**ENABLED, f"{E}.{key}": text}
     if key == "key.pairs":
         wanted = {name: value for name, value in wanted.items() if not name.endswith(".file")}

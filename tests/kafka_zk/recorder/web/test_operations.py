@@ -1,4 +1,4 @@
-"""What the page's commands do, what is recorded of them, and who is told why they are refused."""
+"""Tests of the page's commands: their effects, the acts that are recorded, and the reasons for refusals."""
 
 from typing import Any
 

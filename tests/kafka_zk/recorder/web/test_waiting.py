@@ -1,4 +1,4 @@
-"""Responses that nobody reads cannot fill the memory."""
+"""Tests of the limits for unread responses."""
 
 from kafka_zk.recorder.web.waiting import WaitingBytes
 
